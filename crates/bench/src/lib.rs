@@ -1,0 +1,1 @@
+//! Benchmarks: ratios to a peer in the same run.

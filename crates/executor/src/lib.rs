@@ -1,0 +1,1 @@
+//! The far end: sessions that outlive links, processes, files, HTTP.

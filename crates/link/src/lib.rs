@@ -1,0 +1,1 @@
+//! One physical connection: WebSocket, relay stream, stdio.

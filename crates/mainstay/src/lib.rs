@@ -1,0 +1,1 @@
+//! Keeps a session with a remote executor standing.

@@ -1,0 +1,1 @@
+//! Environment registry and rendezvous relay.

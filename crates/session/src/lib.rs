@@ -1,0 +1,1 @@
+//! Every decision of the client as pure functions.

@@ -1,0 +1,1 @@
+//! The enemy: fault proxy, scripted registry, gates, frozen clock.
