@@ -1,1 +1,18 @@
-//! The enemy: fault proxy, scripted registry, gates, frozen clock.
+//! The enemy: what the tests put around the product to hurt it, on loopback only.
+//!
+//! * [`fault_proxy`]: a TCP proxy that cuts connections by bytes, by time or on command, with an abort or in silence.
+//! * [`frozen_clock`]: a runtime whose time moves only when a test says so, while real sockets work.
+//! * [`rpc_client`]: a minimal JSON-RPC client that can also send what no client should.
+//! * [`http_server`]: the small HTTP server of the recorded conversations.
+//!
+//! Nothing here is shipped. Locks are allowed: these are not actors, and a test wants to look from outside.
+#![allow(
+    clippy::disallowed_types,
+    reason = "test rig: a test looks at shared counters from outside"
+)]
+
+pub mod fault_proxy;
+pub mod frozen_clock;
+pub mod http_server;
+pub mod rpc_client;
+pub mod seed;
