@@ -1,1 +1,21 @@
-//! Every decision of the client as pure functions.
+//! Every decision of the client, as pure functions: no clock, no randomness, no runtime, no IO.
+//!
+//! [`Machine::step`] is the session state machine of one environment: it takes an [`Event`] and returns the [`Effect`]s that the
+//! supervisor actor applies. Texts and objects stay in the supervisor, under the numbers of [`ids`].
+
+pub mod cause;
+pub mod config;
+pub mod conn;
+pub mod effect;
+pub mod error;
+pub mod event;
+pub mod ids;
+pub mod machine;
+
+pub use cause::{Cause, Class, Down, End, Failure, RecoveryPhase};
+pub use config::{Config, Rules, Transport};
+pub use conn::{ConnState, LinkSlot, Phase, Readiness, Snapshot};
+pub use effect::{Answer, Effect, Note, Outcome, Route, Wait};
+pub use error::{Delivery, Denial, DialFailure, Error, RequestFailure};
+pub use event::{Bundle, Event, Fault, How, Mode, Provisioning, Stage};
+pub use machine::{Kept, Machine};

@@ -1,0 +1,195 @@
+//! Every constant of `session.md` section 1, with its default.
+
+use std::time::Duration;
+
+/// How the client reaches executors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// Through a registry and its rendezvous, over Noise: can reconnect, recover and refresh.
+    Noise,
+    /// One WebSocket URL: can reconnect and recover.
+    WebSocket,
+    /// Sockets that the host supplies: can recover with the next one.
+    Accepted,
+    /// A program's stdio, or a single connection: nothing.
+    Once,
+}
+
+/// What the machine itself must know; constant over its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// How executors are reached.
+    pub transport: Transport,
+    /// The environment is provisioned by somebody: attempts wait for `ProvisioningChanged`.
+    pub deferred: bool,
+    /// How many crashes of children within a minute are survived (15.7).
+    pub panic_budget: u32,
+}
+
+impl Rules {
+    /// The rules for a transport that is not deferred.
+    #[must_use]
+    pub fn new(transport: Transport) -> Self {
+        Self {
+            transport,
+            deferred: false,
+            panic_budget: 3,
+        }
+    }
+
+    /// Whether a failed session can be followed by a new one (3.1).
+    #[must_use]
+    pub fn can_reconnect(&self) -> bool {
+        self.deferred || matches!(self.transport, Transport::Noise | Transport::WebSocket)
+    }
+
+    /// Whether a session can be resumed on another link (2.1).
+    #[must_use]
+    pub fn can_recover(&self) -> bool {
+        !matches!(self.transport, Transport::Once)
+    }
+
+    /// Whether there is a registry to ask (6).
+    #[must_use]
+    pub fn can_refresh(&self) -> bool {
+        self.transport == Transport::Noise
+    }
+}
+
+/// Which delays a recovery uses (5.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Delays {
+    /// Cause-specific, fully jittered (W1–W4).
+    #[default]
+    Ours,
+    /// The reference's: 100 ms constant, or its registry backoff.
+    Reference,
+}
+
+/// What a hole in a replayed output means (8.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum OnGap {
+    /// It is delivered as a gap event and the process goes on (W8).
+    #[default]
+    Mark,
+    /// The process is failed and terminated, as the reference does.
+    Fail,
+}
+
+/// Limits and times of a client. Times are limits on our side; the source of each default is `session.md` section 1 unless said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// From entering Recovering to giving up. `None`: the peer's retention minus 5 s, never below half of it (W6). The reference: 25 s.
+    pub recovery_deadline: Option<Duration>,
+    /// Retention of a detached session when the peer announces none: 30 s.
+    pub assumed_retention: Duration,
+    /// Which delays are used.
+    pub delays: Delays,
+    /// Plain retry interval of the reference's rule: 100 ms.
+    pub plain_retry: Duration,
+    /// Window of a restart that was announced without one: 5 s (design 9).
+    pub restart_window: Duration,
+    /// A `Retry-After` counts for at most: 30 s (5.4).
+    pub retry_after_max: Duration,
+    /// Opening a WebSocket: 10 s.
+    pub connect_timeout: Duration,
+    /// Noise handshake and initialize together, from the open socket: 10 s.
+    pub initialize_timeout: Duration,
+    /// A refresh's lookup in all: 10 s.
+    pub refresh_lookup_timeout: Duration,
+    /// One registry request, headers and body: 10 s.
+    pub registry_request_timeout: Duration,
+    /// One request of an initial lookup: 6 s.
+    pub lookup_request_timeout: Duration,
+    /// An initial lookup in all; starts again once after a 401 upgrade: 14 s.
+    pub lookup_deadline: Duration,
+    /// Retries of an initial lookup; starts again with the deadline: 4.
+    pub lookup_retries: u32,
+    /// How long a provisioned environment may be offline after it was reported ready: 5 min.
+    pub offline_deadline: Duration,
+    /// `environment/info`: 30 s.
+    pub info_timeout: Duration,
+    /// `environment/status`: 10 s.
+    pub status_timeout: Duration,
+    /// How long a capability discovery waits for its one repetition: 8 s.
+    pub discovery_replay_wait: Duration,
+    /// Calls in flight on a link: 1024.
+    pub calls_in_flight: usize,
+    /// Calls on the wire of a relay link: 96; 4 more for clean-up and status.
+    pub relay_calls_on_wire: usize,
+    /// Additional wire slots of a relay link for terminate, close and status: 4.
+    pub relay_reserved_on_wire: usize,
+    /// Reserved clean-up slots of a link: 1.
+    pub cleanup_slots: usize,
+    /// Reserved probe slots of a link: 1 (W23).
+    pub probe_slots: usize,
+    /// Inbound requests in flight over all links of a session: 256.
+    pub inbound_in_flight: usize,
+    /// Events between a link's reader and its tables: 128.
+    pub event_queue: usize,
+    /// Messages queued in a transport, each way: 128.
+    pub transport_queue: usize,
+    /// Events kept for late subscribers of a process: 256.
+    pub history_events: usize,
+    /// Bytes kept for late subscribers of a process: 1 MiB.
+    pub history_bytes: usize,
+    /// Events that wait for an earlier one: 256.
+    pub reorder_events: usize,
+    /// Bytes that wait for an earlier event, and the largest single event: 1 MiB.
+    pub reorder_bytes: usize,
+    /// What a hole in replayed output means.
+    pub on_gap: OnGap,
+    /// Frames of one HTTP body that nobody reads; `None`: only bytes are bounded (W11). The reference: 256.
+    pub body_frames: Option<usize>,
+    /// Bytes of all HTTP bodies of a session that nobody reads: 16 MiB.
+    pub body_bytes: usize,
+    /// One decoded body delta: 1 MiB.
+    pub body_delta: usize,
+    /// Crashes of children that are survived within `panic_window`: 3.
+    pub panic_budget: u32,
+    /// How long a crash counts: 60 s.
+    pub panic_window: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            recovery_deadline: None,
+            assumed_retention: Duration::from_secs(30),
+            delays: Delays::Ours,
+            plain_retry: Duration::from_millis(100),
+            restart_window: Duration::from_secs(5),
+            retry_after_max: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(10),
+            initialize_timeout: Duration::from_secs(10),
+            refresh_lookup_timeout: Duration::from_secs(10),
+            registry_request_timeout: Duration::from_secs(10),
+            lookup_request_timeout: Duration::from_secs(6),
+            lookup_deadline: Duration::from_secs(14),
+            lookup_retries: 4,
+            offline_deadline: Duration::from_secs(300),
+            info_timeout: Duration::from_secs(30),
+            status_timeout: Duration::from_secs(10),
+            discovery_replay_wait: Duration::from_secs(8),
+            calls_in_flight: 1024,
+            relay_calls_on_wire: 96,
+            relay_reserved_on_wire: 4,
+            cleanup_slots: 1,
+            probe_slots: 1,
+            inbound_in_flight: 256,
+            event_queue: 128,
+            transport_queue: 128,
+            history_events: 256,
+            history_bytes: 1 << 20,
+            reorder_events: 256,
+            reorder_bytes: 1 << 20,
+            on_gap: OnGap::Mark,
+            body_frames: None,
+            body_bytes: 16 << 20,
+            body_delta: 1 << 20,
+            panic_budget: 3,
+            panic_window: Duration::from_secs(60),
+        }
+    }
+}
