@@ -1,1 +1,3 @@
 //! The far end: sessions that outlive links, processes, files, HTTP.
+
+pub mod auth;
