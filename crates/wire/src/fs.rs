@@ -1,0 +1,7 @@
+//! Files on the executor: `fs/…` (`protocol.md` 9).
+
+mod handle;
+mod tree;
+
+pub use handle::*;
+pub use tree::*;
