@@ -1,0 +1,38 @@
+//! Starting the command, and what a failed start means.
+
+use mainstay::{Environment, Error, Missing, Process};
+
+use super::{request::Request, terminal};
+use crate::ending::{Ending, NOT_EXECUTABLE, NOT_FOUND};
+
+/// Starts the command.
+///
+/// # Errors
+/// The ending that a failed start is.
+pub(crate) async fn start(environment: &Environment, request: &Request) -> Result<Process, Ending> {
+    let term = std::env::var("TERM").ok().filter(|term| !term.is_empty());
+    let command = request.command(terminal::size(), term);
+    match environment.exec(command).await {
+        Ok(process) => Ok(process),
+        Err(error) => Err(failed(request, &error)),
+    }
+}
+
+fn failed(request: &Request, error: &Error) -> Ending {
+    let program = request.program();
+    match error.missing() {
+        Some(Missing::Program) => Ending::Failed {
+            code: NOT_FOUND,
+            why: format!("{program}: no such program on the executor"),
+        },
+        Some(Missing::Cwd) => Ending::own(format!(
+            "no such directory on the executor: {}",
+            request.cwd().unwrap_or(".")
+        )),
+        None if error.to_string().contains("Permission denied") => Ending::Failed {
+            code: NOT_EXECUTABLE,
+            why: format!("{program}: {error}"),
+        },
+        None => Ending::own(format!("cannot start {program}: {error}")),
+    }
+}

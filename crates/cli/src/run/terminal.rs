@@ -1,0 +1,85 @@
+//! The local terminal: raw while a remote one is shown in it, restored on every way out.
+
+use std::{
+    io,
+    sync::{Mutex, PoisonError},
+};
+
+use mainstay::TtySize;
+use rustix::{
+    fs::{FileType, fstat, stat},
+    stdio::{stderr, stdin, stdout},
+    termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr},
+};
+
+/// What the reference gives a terminal whose size nobody knows.
+const DEFAULT_SIZE: TtySize = TtySize { rows: 24, cols: 80 };
+
+/// The terminal's own settings while it is raw.
+static SAVED: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// Whether standard input is the null device, as `-n` would have it. (A closed one is opened on it before `main`.)
+pub(crate) fn is_null_stdin() -> bool {
+    match (fstat(stdin()), stat("/dev/null")) {
+        (Ok(own), Ok(null)) => {
+            FileType::from_raw_mode(own.st_mode) == FileType::CharacterDevice
+                && own.st_rdev == null.st_rdev
+        }
+        _ => false,
+    }
+}
+
+/// Makes the terminal on standard input raw. Without a terminal there, does nothing.
+///
+/// # Errors
+/// When the terminal refuses.
+pub(crate) fn make_raw() -> io::Result<()> {
+    if !isatty(stdin()) {
+        return Ok(());
+    }
+    let own = tcgetattr(stdin())?;
+    let mut raw = own.clone();
+    raw.make_raw();
+    let mut saved = SAVED.lock().unwrap_or_else(PoisonError::into_inner);
+    saved.get_or_insert(own);
+    tcsetattr(stdin(), OptionalActions::Flush, &raw)?;
+    Ok(())
+}
+
+/// Gives the terminal its own settings back. Does nothing unless it is raw.
+pub(crate) fn restore() {
+    let mut saved = SAVED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(own) = saved.take() {
+        // Not `Drain`: a terminal that nobody reads from must not keep the program from ending.
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &own);
+    }
+}
+
+/// Whether the terminal is raw now.
+pub(crate) fn is_raw() -> bool {
+    SAVED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .is_some()
+}
+
+/// Restores the terminal before a panic prints anything, whatever thread it is in.
+pub(crate) fn restore_on_panic() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        restore();
+        print(panic);
+    }));
+}
+
+/// Size of the local terminal, wherever there is one.
+pub(crate) fn size() -> TtySize {
+    [stdin(), stdout(), stderr()]
+        .into_iter()
+        .filter_map(|fd| tcgetwinsize(fd).ok())
+        .find(|size| size.ws_row > 0 && size.ws_col > 0)
+        .map_or(DEFAULT_SIZE, |size| TtySize {
+            rows: size.ws_row,
+            cols: size.ws_col,
+        })
+}
