@@ -102,7 +102,8 @@ impl Initiator {
         let (channel, payload) = match &mut self.0 {
             Initiating::Hybrid(waiting) => {
                 check_response(message, hybrid::MESSAGE_2_BYTES)?;
-                let (outcome, payload) = hybrid::read_message_2(waiting, message)?;
+                let (state, payload) = hybrid::read_message_2(waiting, message)?;
+                let outcome = hybrid::outcome(state);
                 let sealing = SealingKey::Cipher(outcome.initiator_to_responder);
                 let opening = OpeningKey::Cipher(outcome.responder_to_initiator);
                 (Channel::new(sealing, opening, outcome.hash), payload)
@@ -221,7 +222,8 @@ impl Responder {
     ) -> Result<(Vec<u8>, Channel), HandshakeError> {
         match self.state {
             Responding::Hybrid(asked) => {
-                let (outcome, message) = hybrid::write_message_2(*asked, payload, entropy)?;
+                let (state, message) = hybrid::write_message_2(*asked, payload, entropy)?;
+                let outcome = hybrid::outcome(state);
                 let sealing = SealingKey::Cipher(outcome.responder_to_initiator);
                 let opening = OpeningKey::Cipher(outcome.initiator_to_responder);
                 Ok((message, Channel::new(sealing, opening, outcome.hash)))

@@ -10,7 +10,7 @@ use snow::types::{Cipher, Dh};
 use zeroize::Zeroizing;
 
 use crate::kem::{CIPHERTEXT_BYTES, PUBLIC_BYTES};
-use crate::primitives::{DH_BYTES, KEY_BYTES, TAG_BYTES, WipedDh, x25519};
+use crate::primitives::{DH_BYTES, KEY_BYTES, TAG_BYTES, WipedDh, aes_gcm, x25519};
 use crate::symmetric::Symmetric;
 use crate::{Entropy, HandshakeError, Identity, Prologue, PublicKey, Suite, kem};
 
@@ -145,7 +145,7 @@ pub(crate) fn write_message_2(
     asked: Asked,
     payload: &[u8],
     entropy: &mut dyn Entropy,
-) -> Result<(Outcome, Vec<u8>), HandshakeError> {
+) -> Result<(Symmetric, Vec<u8>), HandshakeError> {
     let Asked {
         mut state,
         remote,
@@ -176,14 +176,14 @@ pub(crate) fn write_message_2(
     mix_dh(&mut state, &ephemeral, &remote_ephemeral)?;
     mix_dh(&mut state, &ephemeral, remote.x25519())?;
     state.encrypt_and_hash(payload, &mut message);
-    Ok((outcome(&mut state), message))
+    Ok((state, message))
 }
 
 /// Reads message 2 into the outcome and the payload; `waiting` stays as it was.
 pub(crate) fn read_message_2(
     waiting: &Waiting,
     message: &[u8],
-) -> Result<(Outcome, Vec<u8>), HandshakeError> {
+) -> Result<(Symmetric, Vec<u8>), HandshakeError> {
     let payload_bytes = message
         .len()
         .checked_sub(MESSAGE_2_BYTES)
@@ -210,7 +210,7 @@ pub(crate) fn read_message_2(
     mix_dh(&mut state, waiting.identity.x25519(), remote_ephemeral)?;
     let mut payload = vec![0; payload_bytes];
     state.decrypt_and_hash(rest, &mut payload)?;
-    Ok((outcome(&mut state), payload))
+    Ok((state, payload))
 }
 
 /// Name, prologue, and the responder's static halves as two separate hashes.
@@ -226,9 +226,13 @@ pub(crate) fn start(
     state
 }
 
-fn outcome(state: &mut Symmetric) -> Outcome {
+/// Splits a finished handshake.
+pub(crate) fn outcome(mut state: Symmetric) -> Outcome {
     let hash = *state.hash();
-    let (initiator_to_responder, responder_to_initiator) = state.split();
+    let (forth, back) = state.split();
+    let (mut initiator_to_responder, mut responder_to_initiator) = (aes_gcm(), aes_gcm());
+    initiator_to_responder.set(&forth);
+    responder_to_initiator.set(&back);
     Outcome {
         initiator_to_responder,
         responder_to_initiator,

@@ -79,3 +79,15 @@ impl Public {
         Ok((ciphertext.0, copy))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_overwritten_on_drop() {
+        fn overwritten<T: zeroize::ZeroizeOnDrop>() {}
+        overwritten::<DecapsulationKey>();
+        overwritten::<Shared>();
+    }
+}

@@ -48,6 +48,8 @@ mod prologue;
 mod sealer;
 mod suite;
 mod symmetric;
+#[cfg(test)]
+mod vectors;
 mod window;
 
 pub use channel::Channel;

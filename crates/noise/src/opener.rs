@@ -95,3 +95,6 @@ impl fmt::Debug for Opener {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

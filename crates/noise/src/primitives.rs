@@ -3,6 +3,7 @@
 use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::{CryptoResolver, DefaultResolver, RingResolver};
 use snow::types::{Cipher, Dh, Hash, Random};
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// Bytes of an X25519 key, public or secret, and of an exchange's result.
@@ -12,7 +13,7 @@ pub(crate) const KEY_BYTES: usize = 32;
 /// Bytes of an AES-GCM tag.
 pub(crate) const TAG_BYTES: usize = 16;
 
-/// X25519 with this secret (clamped by the exchange itself). `dh` refuses an all-zero result.
+/// X25519 with this secret, clamped by the exchange itself. `dh` refuses an all-zero result.
 pub(crate) fn x25519(secret: &[u8; DH_BYTES]) -> WipedDh {
     let mut dh = WipedDh(bare_x25519());
     dh.set(secret);
@@ -130,7 +131,12 @@ impl Dh for WipedDh {
     }
 
     fn dh(&self, pubkey: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
-        self.0.dh(pubkey, out)
+        self.0.dh(pubkey, out)?;
+        // A point of small order gives zero whatever the secret; snow lets it pass.
+        if bool::from(out[..DH_BYTES].ct_eq(&[0; DH_BYTES])) {
+            return Err(snow::Error::Dh);
+        }
+        Ok(())
     }
 }
 
@@ -164,5 +170,85 @@ impl Cipher for WipedCipher {
         out: &mut [u8],
     ) -> Result<usize, snow::Error> {
         self.0.decrypt(nonce, authtext, ciphertext, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Reports every key that it is given.
+    struct Probe(mpsc::Sender<Vec<u8>>);
+
+    impl Dh for Probe {
+        fn name(&self) -> &'static str {
+            "probe"
+        }
+
+        fn pub_len(&self) -> usize {
+            DH_BYTES
+        }
+
+        fn priv_len(&self) -> usize {
+            DH_BYTES
+        }
+
+        fn set(&mut self, privkey: &[u8]) {
+            self.0.send(privkey.to_vec()).unwrap();
+        }
+
+        fn generate(&mut self, _: &mut dyn Random) -> Result<(), snow::Error> {
+            Err(snow::Error::Rng)
+        }
+
+        fn pubkey(&self) -> &[u8] {
+            &[]
+        }
+
+        fn privkey(&self) -> &[u8] {
+            &[]
+        }
+
+        fn dh(&self, _: &[u8], _: &mut [u8]) -> Result<(), snow::Error> {
+            Err(snow::Error::Dh)
+        }
+    }
+
+    impl Cipher for Probe {
+        fn name(&self) -> &'static str {
+            "probe"
+        }
+
+        fn set(&mut self, key: &[u8; KEY_BYTES]) {
+            self.0.send(key.to_vec()).unwrap();
+        }
+
+        fn encrypt(&self, _: u64, _: &[u8], _: &[u8], _: &mut [u8]) -> usize {
+            0
+        }
+
+        fn decrypt(&self, _: u64, _: &[u8], _: &[u8], _: &mut [u8]) -> Result<usize, snow::Error> {
+            Err(snow::Error::Decrypt)
+        }
+    }
+
+    #[test]
+    fn keys_are_overwritten_on_drop() {
+        let (report, keys) = mpsc::channel();
+        drop(WipedDh(Box::new(Probe(report.clone()))));
+        drop(WipedCipher(Box::new(Probe(report))));
+        assert_eq!(keys.iter().collect::<Vec<_>>(), [[0; 32], [0; 32]]);
+    }
+
+    #[test]
+    fn an_ephemeral_is_drawn_once() {
+        let resolver = Resolver::new(Zeroizing::new([5; DH_BYTES]));
+        let mut random = resolver.resolve_rng().unwrap();
+        let mut out = [0; DH_BYTES];
+        random.try_fill_bytes(&mut out).unwrap();
+        assert_eq!(out, [5; DH_BYTES]);
+        random.try_fill_bytes(&mut out).unwrap_err();
     }
 }

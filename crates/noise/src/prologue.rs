@@ -31,3 +31,26 @@ impl Prologue {
         &self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HandshakeError, Identity, Initiator, Responder};
+
+    /// The first of the four parts; the others are tested from outside.
+    #[test]
+    fn another_domain_is_refused() {
+        for suite in Suite::ALL {
+            let (executor, harness) =
+                (Identity::generate().unwrap(), Identity::generate().unwrap());
+            let right = Prologue::new(suite, "env", "reg", "stream");
+            let (_, message) =
+                Initiator::start(&harness, &executor.public(suite), &right, "").unwrap();
+            let mut wrong = right.clone();
+            wrong.bytes[8] ^= 0x20;
+            let refused = Responder::read(&executor, &wrong, &message).unwrap_err();
+            assert_eq!(refused, HandshakeError::Authentication);
+            Responder::read(&executor, &right, &message).unwrap();
+        }
+    }
+}

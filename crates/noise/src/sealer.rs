@@ -123,3 +123,6 @@ impl fmt::Debug for Sealer {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

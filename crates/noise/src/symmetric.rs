@@ -113,15 +113,12 @@ impl Symmetric {
         Ok(())
     }
 
-    /// Split: the cipher of initiator to responder, then the other way.
-    pub(crate) fn split(&mut self) -> (Box<dyn Cipher>, Box<dyn Cipher>) {
-        let mut k1 = Zeroizing::new([0; KEY_BYTES]);
-        let mut k2 = Zeroizing::new([0; KEY_BYTES]);
+    /// Split: the keys of initiator to responder, and the other way.
+    pub(crate) fn split(&mut self) -> (Zeroizing<[u8; KEY_BYTES]>, Zeroizing<[u8; KEY_BYTES]>) {
+        let mut forth = Zeroizing::new([0; KEY_BYTES]);
+        let mut back = Zeroizing::new([0; KEY_BYTES]);
         self.hash
-            .hkdf(&*self.ck, &[], 2, &mut *k1, &mut *k2, &mut []);
-        let (mut forth, mut back) = (aes_gcm(), aes_gcm());
-        forth.set(&k1);
-        back.set(&k2);
+            .hkdf(&*self.ck, &[], 2, &mut *forth, &mut *back, &mut []);
         (forth, back)
     }
 

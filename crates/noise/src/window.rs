@@ -31,6 +31,15 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// A window far into a stream.
+    #[cfg(test)]
+    pub(crate) fn starting_at(next: u32) -> Window {
+        Window {
+            next,
+            ..Window::default()
+        }
+    }
+
     /// Judges a record without taking it.
     pub(crate) fn judge(&self, seq: u32, bytes: usize) -> Result<Arrival, OpenError> {
         if seq < self.next || self.early.contains_key(&seq) {
