@@ -65,7 +65,7 @@ Example:
 
 /// Runs commands on a remote executor and keeps the session standing.
 #[derive(Debug, Parser)]
-#[command(name = "mainstay", version, about, after_help = ROOT_EXAMPLES, max_term_width = 100)]
+#[command(name = "mainstay", version, after_help = ROOT_EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -17,12 +17,14 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinHandle,
     time::sleep,
 };
+
+use crate::http_message::{Request, read_request};
 
 /// A running server; dropping it stops it.
 #[derive(Debug)]
@@ -95,13 +97,6 @@ impl Drop for HttpServer {
     }
 }
 
-struct Request {
-    method: String,
-    target: String,
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
-}
-
 async fn serve(
     stream: TcpStream,
     mut gate: watch::Receiver<bool>,
@@ -171,43 +166,6 @@ async fn serve(
     Ok(())
 }
 
-async fn read_request(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {
-    let mut line = String::new();
-    if stream.read_line(&mut line).await? == 0 {
-        return Ok(None);
-    }
-    let mut words = line.split_whitespace();
-    let (Some(method), Some(target)) = (words.next(), words.next()) else {
-        return Ok(None);
-    };
-    let mut request = Request {
-        method: method.to_owned(),
-        target: target.to_owned(),
-        headers: Vec::new(),
-        body: Vec::new(),
-    };
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line).await?;
-        let Some((name, value)) = line.trim_end().split_once(':') else {
-            break;
-        };
-        request
-            .headers
-            .push((name.to_ascii_lowercase(), value.trim().to_owned()));
-    }
-    let length = request
-        .headers
-        .iter()
-        .find(|(name, _)| name == "content-length");
-    let length = length
-        .and_then(|(_, value)| value.parse().ok())
-        .unwrap_or(0);
-    request.body.resize(length, 0);
-    stream.read_exact(&mut request.body).await?;
-    Ok(Some(request))
-}
-
 async fn respond(
     out: &mut TcpStream,
     request: &Request,
@@ -262,6 +220,7 @@ fn echo(request: &Request) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::AsyncReadExt;
 
     async fn ask(server: &HttpServer, request: &str) -> String {
         let mut stream = TcpStream::connect(server.addr()).await.unwrap();

@@ -3,6 +3,7 @@
 //! * [`fault_proxy`]: a TCP proxy that cuts connections by bytes, by time or on command, with an abort or in silence.
 //! * [`frozen_clock`]: a runtime whose time moves only when a test says so, while real sockets work.
 //! * [`rpc_client`]: a minimal JSON-RPC client that can also send what no client should.
+//! * [`registry_front`]: a registry that does what the script says, before a real one.
 //! * [`http_server`]: the small HTTP server of the recorded conversations.
 //!
 //! Nothing here is shipped. Locks are allowed: these are not actors, and a test wants to look from outside.
@@ -13,6 +14,8 @@
 
 pub mod fault_proxy;
 pub mod frozen_clock;
+pub mod http_message;
 pub mod http_server;
+pub mod registry_front;
 pub mod rpc_client;
 pub mod seed;
