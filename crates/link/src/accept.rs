@@ -1,0 +1,121 @@
+//! Accepting WebSockets: the one place where an HTTP request becomes a socket.
+//!
+//! The HTTP server around it (hyper's, or axum's without its `ws` feature) decides paths and authorisation;
+//! the order is: [`refuse_origin`], then authorisation, then [`upgrade`].
+
+use std::future::Future;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, header, upgrade::Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::{handshake::derive_accept_key, protocol::Role};
+
+use crate::{Limits, LinkError, RawSocket, no_delay, stream::Stream};
+
+/// Body of the answers made here.
+pub type Body = Full<Bytes>;
+
+/// The 403 with an empty body for a request with an `Origin` header, even an empty one (protocol.md 1.1):
+/// browsers send it, no peer of ours does. To be asked before authorisation, on every path.
+pub fn refuse_origin(headers: &HeaderMap) -> Option<Response<Body>> {
+    headers
+        .contains_key(header::ORIGIN)
+        .then(|| answer(StatusCode::FORBIDDEN, ""))
+}
+
+/// Turns a request into a WebSocket: the 101 to answer with, and the socket that exists once that answer left.
+/// `Err` holds the refusal to answer with (protocol.md 1.1). Sub-protocols and extensions are ignored.
+pub fn upgrade<B>(
+    request: &mut Request<B>,
+    limits: Limits,
+) -> Result<
+    (
+        Response<Body>,
+        impl Future<Output = Result<RawSocket, LinkError>> + Send + 'static + use<B>,
+    ),
+    Response<Body>,
+> {
+    let key = check(request)?;
+    let upgrade = hyper::upgrade::on(request);
+    let mut response = answer(StatusCode::SWITCHING_PROTOCOLS, "");
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONNECTION,
+        header::HeaderValue::from_static("upgrade"),
+    );
+    headers.insert(
+        header::UPGRADE,
+        header::HeaderValue::from_static("websocket"),
+    );
+    headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
+    let socket = async move {
+        let upgraded = upgrade
+            .await
+            .map_err(|error| LinkError::Io(std::io::Error::other(error)))?;
+        let (stream, read_already) = unwrap(upgraded)?;
+        Ok(RawSocket::new(stream, read_already, Role::Server, limits).await)
+    };
+    Ok((response, socket))
+}
+
+fn check<B>(request: &Request<B>) -> Result<header::HeaderValue, Response<Body>> {
+    let bad = |text| Err(answer(StatusCode::BAD_REQUEST, text));
+    let headers = request.headers();
+    if request.method() != Method::GET {
+        return Err(answer(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "Request method must be `GET`",
+        ));
+    }
+    if !has_token(headers, header::CONNECTION, "upgrade") {
+        return bad("Connection header did not include 'upgrade'");
+    }
+    if !has_token(headers, header::UPGRADE, "websocket") {
+        return bad("`Upgrade` header did not include 'websocket'");
+    }
+    if !has_token(headers, header::SEC_WEBSOCKET_VERSION, "13") {
+        return bad("`Sec-WebSocket-Version` header did not include '13'");
+    }
+    let Some(key) = headers.get(header::SEC_WEBSOCKET_KEY) else {
+        return bad("`Sec-WebSocket-Key` header missing");
+    };
+    // The key is base64 of a digest, so it is always a header value.
+    header::HeaderValue::from_str(&derive_accept_key(key.as_bytes()))
+        .map_err(|_| answer(StatusCode::BAD_REQUEST, ""))
+}
+
+fn has_token(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|part| part.trim().eq_ignore_ascii_case(token))
+}
+
+/// The TCP socket itself where hyper served one, so that reads and writes are not dispatched dynamically.
+fn unwrap(upgraded: Upgraded) -> Result<(Stream, Vec<u8>), LinkError> {
+    match upgraded.downcast::<TokioIo<TcpStream>>() {
+        Ok(parts) => {
+            let tcp = parts.io.into_inner();
+            no_delay(&tcp)?;
+            Ok((Stream::Tcp(tcp), parts.read_buf.to_vec()))
+        }
+        Err(upgraded) => Ok((Stream::Upgraded(TokioIo::new(upgraded)), Vec::new())),
+    }
+}
+
+/// A plain-text answer; no body and no content type if `text` is empty.
+pub fn answer(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    if !text.is_empty() {
+        response.headers_mut().insert(
+            header::CONTENT_TYPE,
+            header::HeaderValue::from_static("text/plain; charset=utf-8"),
+        );
+    }
+    response
+}
