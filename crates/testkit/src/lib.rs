@@ -4,6 +4,8 @@
 //! * [`frozen_clock`]: a runtime whose time moves only when a test says so, while real sockets work.
 //! * [`rpc_client`]: a minimal JSON-RPC client that can also send what no client should.
 //! * [`registry_front`]: a registry that does what the script says, before a real one.
+//! * [`reference`]: the reference's own programs, as real processes.
+//! * [`responses_api`]: a stand-in for a model's API, so that the reference's agent runs commands without a model.
 //! * [`http_server`]: the small HTTP server of the recorded conversations.
 //!
 //! Nothing here is shipped. Locks are allowed: these are not actors, and a test wants to look from outside.
@@ -16,6 +18,8 @@ pub mod fault_proxy;
 pub mod frozen_clock;
 pub mod http_message;
 pub mod http_server;
+pub mod reference;
 pub mod registry_front;
+pub mod responses_api;
 pub mod rpc_client;
 pub mod seed;
