@@ -53,6 +53,30 @@ pub struct Failure {
     pub class: Class,
 }
 
+impl Failure {
+    /// A child of our own crashed; the shell keeps nothing for it.
+    pub const CRASHED: Failure = Failure {
+        cause: CauseId::CRASHED,
+        class: Class::Crashed,
+    };
+}
+
+impl Failure {
+    /// The link was closed, for this cause.
+    #[must_use]
+    pub fn closed(cause: CauseId) -> Self {
+        Self {
+            cause,
+            class: Class::Closed,
+        }
+    }
+}
+
+impl CauseId {
+    /// Reserved by the machine: "a part of the client crashed". The shell numbers its errors from 1.
+    pub const CRASHED: CauseId = CauseId(0);
+}
+
 /// Why a link went down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Down {
@@ -110,10 +134,10 @@ pub enum Cause {
     Recovering,
     /// The attempt failed.
     Attempt(Failure),
-    /// The attempt's link closed before it could be installed.
-    AttemptLinkClosed(CauseId),
     /// The attempt was superseded by a refresh.
     Superseded,
+    /// The link went down; the session is being recovered. What ends body streams, which cannot be resumed.
+    LinkLost(Down),
     /// An error that is passed on as it is: a refresh's lookup, a probe.
     Told(Failure),
     /// The session's link went down and could not be recovered.
@@ -143,4 +167,51 @@ pub enum Cause {
     HandoffInProgress,
     /// The environment was shut down.
     ShutDown,
+}
+
+impl Cause {
+    /// The errors that the shell keeps for it.
+    pub fn causes(self) -> impl Iterator<Item = CauseId> {
+        let (first, second) = match self {
+            Cause::Attempt(failure) | Cause::Told(failure) => (Some(failure.cause), None),
+            Cause::LinkLost(down) => (down.cause(), None),
+            Cause::Lost {
+                down,
+                end: End::Fatal(failure),
+            } => (down.cause(), Some(failure.cause)),
+            Cause::Lost {
+                down,
+                end: End::TimedOut { last, .. },
+            } => (down.cause(), last.map(|last| last.cause)),
+            Cause::Lost {
+                down,
+                end: End::NoStrategy | End::KeyChanged | End::SessionChanged,
+            } => (down.cause(), None),
+            Cause::NotReady
+            | Cause::Recovering
+            | Cause::Superseded
+            | Cause::Replaced
+            | Cause::NotCurrent
+            | Cause::ProcessTableLost
+            | Cause::BodyTableLost
+            | Cause::Crashed
+            | Cause::TooManyPanics
+            | Cause::CannotRefresh
+            | Cause::CannotReplaceSocket
+            | Cause::HandoffInProgress
+            | Cause::ShutDown => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+}
+
+impl Down {
+    /// The error that the shell keeps for it.
+    #[must_use]
+    pub fn cause(self) -> Option<CauseId> {
+        match self {
+            Down::Told(cause) => Some(cause),
+            Down::SocketReplaced | Down::Crashed => None,
+        }
+    }
 }

@@ -4,8 +4,8 @@ use crate::cause::{Cause, Failure};
 use crate::conn::{ConnState, LinkSlot, Snapshot};
 use crate::event::Bundle;
 use crate::ids::{
-    CauseId, Child, ClaimId, Epoch, Gen, LookupTag, Op, RecoveryId, RefreshId, SessionId, SocketId,
-    Timer, WaiterId,
+    AttemptId, CauseId, Child, ClaimId, Epoch, Gen, LookupTag, Op, RecoveryId, RefreshId,
+    SessionId, SocketId, Timer, WaiterId,
 };
 
 /// One thing to do. The supervisor applies the list of a step in order, before it takes the next message. None of them may wait:
@@ -20,7 +20,8 @@ pub enum Effect {
     /// 10 s (W17). `lookup` decides each retry.
     SpawnLookup(LookupTag),
     /// Spawn a Handshake actor: dial (10 s), Noise handshake and initialize (10 s together). Its Reader must run before initialize
-    /// is sent. It ends with exactly one `LinkReady` or `ConnectFailed`; when it is stopped or fails, nothing of its link is left.
+    /// is sent, and for a resume the session's tables must accept events of this epoch from now on, next to those of the current
+    /// one. It ends with exactly one `LinkReady` or `ConnectFailed`; when it is stopped or fails, nothing of its link is left.
     SpawnConnector {
         /// What for; goes back in the report.
         op: Op,
@@ -99,7 +100,7 @@ pub enum Effect {
     Reply(WaiterId, Answer),
     /// Tell the observer of first connections, if one was registered when the attempt began. Success is timed from the
     /// attempt's first `SpawnLookup` or `SpawnConnector` to now (3.5); so the shell remembers that instant per attempt.
-    Observe(Op, Outcome),
+    Observe(AttemptId, Outcome),
     /// Log it.
     Trace(Note),
 }

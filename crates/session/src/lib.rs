@@ -3,14 +3,24 @@
 //! [`Machine::step`] is the session state machine of one environment: it takes an [`Event`] and returns the [`Effect`]s that the
 //! supervisor actor applies. Texts and objects stay in the supervisor, under the numbers of [`ids`].
 
+mod acquire;
+mod attempt;
 pub mod cause;
+mod child_gone;
 pub mod config;
 pub mod conn;
 pub mod effect;
 pub mod error;
 pub mod event;
+mod handoff;
 pub mod ids;
 pub mod machine;
+pub mod publish;
+mod recovery;
+pub mod refresh;
+mod resume;
+mod retire;
+mod state;
 
 pub use cause::{Cause, Class, Down, End, Failure, RecoveryPhase};
 pub use config::{Config, Rules, Transport};
@@ -19,3 +29,4 @@ pub use effect::{Answer, Effect, Note, Outcome, Route, Wait};
 pub use error::{Delivery, Denial, DialFailure, Error, RequestFailure};
 pub use event::{Bundle, Event, Fault, How, Mode, Provisioning, Stage};
 pub use machine::{Kept, Machine};
+pub use state::Observed;

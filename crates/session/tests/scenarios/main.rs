@@ -1,0 +1,5 @@
+//! The specification's scenarios and tables, played against `step` without actors: what a scenario asserts of sockets is tested
+//! where there are sockets, what it asserts of decisions is tested here.
+
+mod acquire;
+mod rig;
