@@ -37,7 +37,7 @@ pub enum HandshakeError {
     /// Key, prologue and profile do not name one suite.
     #[error("key and prologue are of different suites")]
     SuiteMismatch,
-    /// The authorization is longer than [`crate::AUTHORIZATION_MAX_BYTES`].
+    /// The authorization is longer than [`mainstay_wire::limits::AUTHORIZATION`].
     #[error("harness key authorization too long")]
     AuthorizationTooLong,
     /// The authorization is not UTF-8.
@@ -63,7 +63,7 @@ pub enum SealError {
     /// An empty message cannot be framed.
     #[error("a message has at least one byte")]
     Empty,
-    /// The message is longer than [`crate::MESSAGE_MAX_BYTES`].
+    /// The message is longer than [`mainstay_wire::limits::RELAY_JSON`].
     #[error("message of {length} bytes is over the limit of 64 MiB")]
     TooLong {
         /// Its length, bytes.
@@ -92,7 +92,7 @@ pub enum OpenError {
     /// The tag did not verify.
     #[error("record does not authenticate")]
     Authentication,
-    /// The declared message length is 0 or over [`crate::MESSAGE_MAX_BYTES`].
+    /// The declared message length is 0 or over [`mainstay_wire::limits::RELAY_JSON`].
     #[error("message length out of bounds")]
     MessageLength,
     /// The sequence number would wrap; the stream has ended.

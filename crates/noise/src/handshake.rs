@@ -2,15 +2,13 @@
 
 use std::fmt;
 
+use mainstay_wire::limits;
 use snow::HandshakeState;
 
 use crate::channel::{Channel, OpeningKey, SealingKey};
 use crate::{
     Entropy, HandshakeError, Identity, Prologue, PublicKey, Suite, SystemEntropy, classic, hybrid,
 };
-
-/// Most bytes of a harness key authorization (noise-relay.md 5.4); also the most we read in message 2.
-pub const AUTHORIZATION_MAX_BYTES: usize = 4096;
 
 /// Payload of message 2 when the registry refused the executor's own credentials (noise-relay.md 2.3, 5.4).
 pub const AUTHENTICATION_REJECTED: &[u8] = b"codex-registry-authentication-rejected/v1";
@@ -28,7 +26,7 @@ impl Initiator {
     /// Writes message 1, which only the owner of `remote` can read, and only in this context.
     ///
     /// # Errors
-    /// Suites that differ, an authorization over [`AUTHORIZATION_MAX_BYTES`], an unusable remote key, no randomness.
+    /// Suites that differ, an authorization over [`limits::AUTHORIZATION`], an unusable remote key, no randomness.
     pub fn start(
         identity: &Identity,
         remote: &PublicKey,
@@ -58,7 +56,7 @@ impl Initiator {
         if remote.suite() != prologue.suite() {
             return Err(HandshakeError::SuiteMismatch);
         }
-        if authorization.len() > AUTHORIZATION_MAX_BYTES {
+        if authorization.len() > limits::AUTHORIZATION {
             return Err(HandshakeError::AuthorizationTooLong);
         }
         let payload = authorization.as_bytes();
@@ -147,7 +145,7 @@ impl Responder {
     ///
     /// # Errors
     /// A message that was not made for this identity in this context, an authorization over
-    /// [`AUTHORIZATION_MAX_BYTES`] or not UTF-8, unusable keys.
+    /// [`limits::AUTHORIZATION`] or not UTF-8, unusable keys.
     pub fn read(
         identity: &Identity,
         prologue: &Prologue,
@@ -170,7 +168,7 @@ impl Responder {
             Suite::HybridIk => hybrid::MESSAGE_1_BYTES,
             Suite::Ik => classic::MESSAGE_1_BYTES,
         };
-        if message.len() > fixed + AUTHORIZATION_MAX_BYTES {
+        if message.len() > fixed + limits::AUTHORIZATION {
             return Err(HandshakeError::AuthorizationTooLong);
         }
         let (state, payload) = match prologue.suite() {
@@ -258,7 +256,7 @@ impl fmt::Debug for Responder {
 }
 
 fn check_response(message: &[u8], fixed: usize) -> Result<(), HandshakeError> {
-    if message.len() > fixed + AUTHORIZATION_MAX_BYTES {
+    if message.len() > fixed + limits::AUTHORIZATION {
         return Err(HandshakeError::TooLong);
     }
     Ok(())

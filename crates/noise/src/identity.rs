@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use mainstay_wire::base64::Base64;
+use mainstay_wire::registry;
 use snow::types::Dh;
 use zeroize::Zeroizing;
 
@@ -124,6 +127,26 @@ impl PublicKey {
             x25519,
             mlkem768,
         })
+    }
+
+    /// The key of a registry object.
+    ///
+    /// # Errors
+    /// A suite we do not know, or as [`PublicKey::new`].
+    pub fn from_wire(key: &registry::PublicKey) -> Result<PublicKey, InvalidPublicKey> {
+        let suite = Suite::from_key_suite(&key.suite).ok_or(InvalidPublicKey::UnknownSuite)?;
+        let mlkem768 = key.mlkem768_public_key.as_deref();
+        PublicKey::new(suite, &key.x25519_public_key, mlkem768)
+    }
+
+    /// The registry object of this key.
+    pub fn to_wire(&self) -> registry::PublicKey {
+        let base64 = |bytes: &[u8]| Base64(Bytes::copy_from_slice(bytes));
+        registry::PublicKey {
+            suite: self.suite.key_suite().to_owned(),
+            x25519_public_key: base64(&self.x25519),
+            mlkem768_public_key: self.mlkem768().map(|bytes| base64(bytes)),
+        }
     }
 
     /// Its suite.

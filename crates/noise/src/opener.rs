@@ -3,10 +3,11 @@
 use std::fmt;
 
 use bytes::{Buf, Bytes, BytesMut};
+use mainstay_wire::limits;
 
 use crate::channel::OpeningKey;
 use crate::window::{Arrival, Window};
-use crate::{MESSAGE_MAX_BYTES, OpenError, RECORD_MAX_PLAINTEXT, TAG_BYTES};
+use crate::{OpenError, TAG_BYTES};
 
 const PREFIX_BYTES: usize = 4;
 
@@ -33,7 +34,7 @@ impl Opener {
     /// # Errors
     /// Bounds of length or order, or a tag that does not verify; a refused record changes nothing.
     pub fn accept(&mut self, seq: u32, record: Bytes) -> Result<(), OpenError> {
-        if record.len() < TAG_BYTES || record.len() > RECORD_MAX_PLAINTEXT + TAG_BYTES {
+        if record.len() < TAG_BYTES || record.len() > limits::RECORD + TAG_BYTES {
             return Err(OpenError::RecordLength);
         }
         match self.window.judge(seq, record.len())? {
@@ -55,13 +56,13 @@ impl Opener {
     /// The next whole message, if it has arrived. Bytes, not yet checked to be text or JSON.
     ///
     /// # Errors
-    /// [`OpenError::MessageLength`] for an announced length of 0 or over [`MESSAGE_MAX_BYTES`].
+    /// [`OpenError::MessageLength`] for an announced length of 0 or over [`limits::RELAY_JSON`].
     pub fn message(&mut self) -> Result<Option<Bytes>, OpenError> {
         let Some(prefix) = self.stream.first_chunk::<PREFIX_BYTES>() else {
             return Ok(None);
         };
         let length = u32::from_be_bytes(*prefix) as usize;
-        if length == 0 || length > MESSAGE_MAX_BYTES {
+        if length == 0 || length > limits::RELAY_JSON {
             return Err(OpenError::MessageLength);
         }
         if self.stream.len() < PREFIX_BYTES + length {

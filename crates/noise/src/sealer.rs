@@ -4,15 +4,11 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use mainstay_wire::limits;
+
 use crate::SealError;
 use crate::channel::SealingKey;
 use crate::primitives;
-
-/// Most plaintext bytes of a record, 60 KiB (noise-relay.md 5.5).
-pub const RECORD_MAX_PLAINTEXT: usize = 61_440;
-
-/// Most bytes of a message, 64 MiB (noise-relay.md 5.5).
-pub const MESSAGE_MAX_BYTES: usize = 67_108_864;
 
 /// Bytes a record is longer than its plaintext.
 pub const TAG_BYTES: usize = primitives::TAG_BYTES;
@@ -65,7 +61,7 @@ impl Sealer {
         if message.is_empty() {
             return Err(SealError::Empty);
         }
-        if message.len() > MESSAGE_MAX_BYTES {
+        if message.len() > limits::RELAY_JSON {
             return Err(SealError::TooLong {
                 length: message.len(),
             });
@@ -111,7 +107,7 @@ impl Sealer {
         let left = self.rest.len() + self.prefix.map_or(0, |prefix| prefix.len());
         (left > 0).then(|| Upcoming {
             seq: self.seq,
-            len: left.min(RECORD_MAX_PLAINTEXT) + TAG_BYTES,
+            len: left.min(limits::RECORD) + TAG_BYTES,
         })
     }
 }

@@ -3,14 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use mainstay_wire::limits::{WINDOW_BYTES, WINDOW_RECORDS};
 
 use crate::OpenError;
-
-/// Most early records held, and how far ahead one may be.
-pub const WINDOW_MAX_RECORDS: usize = 64;
-
-/// Most bytes of early records held, 1 MiB of ciphertext.
-pub const WINDOW_MAX_BYTES: usize = 1_048_576;
 
 /// What to do with a record that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,10 +43,10 @@ impl Window {
         if seq == self.next {
             return Ok(Arrival::Next);
         }
-        if (seq - self.next) as usize > WINDOW_MAX_RECORDS {
+        if (seq - self.next) as usize > WINDOW_RECORDS {
             return Err(OpenError::TooFarAhead);
         }
-        if self.early.len() >= WINDOW_MAX_RECORDS || self.held_bytes + bytes > WINDOW_MAX_BYTES {
+        if self.early.len() >= WINDOW_RECORDS || self.held_bytes + bytes > WINDOW_BYTES {
             return Err(OpenError::WindowFull);
         }
         Ok(Arrival::Early)

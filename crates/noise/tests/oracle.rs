@@ -13,9 +13,10 @@ use clatter::traits::{Dh, Kem};
 use clatter::transportstate::TransportState;
 use clatter::{Handshaker, HybridHandshake, HybridHandshakeParams, KeyPair, NqHandshake};
 use mainstay_noise::{
-    Channel, HandshakeError, Identity, Initiator, Opener, Prologue, PublicKey,
-    RECORD_MAX_PLAINTEXT, Responder, Sealer, Suite,
+    Channel, HandshakeError, Identity, Initiator, Opener, Prologue, PublicKey, Responder, Sealer,
+    Suite,
 };
+use mainstay_wire::limits::RECORD;
 
 type Hybrid = HybridHandshake<X25519, MlKem768, MlKem768, AesGcm, Sha256>;
 type Plain = NqHandshake<X25519, AesGcm, Sha256>;
@@ -231,7 +232,7 @@ fn agree(channel: Channel, mut other: Transport) {
 
 fn ours_to_other(sealer: &mut Sealer, message: &[u8], framed: &[u8], other: &mut Transport) {
     sealer.begin(message.to_vec()).unwrap();
-    let mut chunks = framed.chunks(RECORD_MAX_PLAINTEXT);
+    let mut chunks = framed.chunks(RECORD);
     while let Some(next) = sealer.upcoming() {
         let mut record = Vec::new();
         sealer.seal(&mut record).unwrap();
@@ -243,7 +244,7 @@ fn ours_to_other(sealer: &mut Sealer, message: &[u8], framed: &[u8], other: &mut
 }
 
 fn other_to_ours(opener: &mut Opener, message: &[u8], framed: &[u8], other: &mut Transport) {
-    for chunk in framed.chunks(RECORD_MAX_PLAINTEXT) {
+    for chunk in framed.chunks(RECORD) {
         let seq = u32::try_from(other.sending_nonce()).unwrap();
         let record = other.send_vec(chunk).unwrap();
         opener.accept(seq, record.into()).unwrap();

@@ -1,9 +1,9 @@
 //! Handshake messages that must be refused, each without a trace: the right message is still accepted afterwards.
 
 use mainstay_noise::{
-    AUTHORIZATION_MAX_BYTES, HandshakeError, Identity, Initiator, InvalidPublicKey, Prologue,
-    PublicKey, Responder, Suite,
+    HandshakeError, Identity, Initiator, InvalidPublicKey, Prologue, PublicKey, Responder, Suite,
 };
+use mainstay_wire::limits::AUTHORIZATION;
 
 struct Pair {
     suite: Suite,
@@ -172,7 +172,7 @@ fn authorizations_over_the_limit() {
     for suite in Suite::ALL {
         let pair = Pair::new(suite);
         let remote = pair.executor.public(suite);
-        let longest = "a".repeat(AUTHORIZATION_MAX_BYTES);
+        let longest = "a".repeat(AUTHORIZATION);
         let (_, message) =
             Initiator::start(&pair.harness, &remote, &pair.prologue, &longest).unwrap();
         assert_eq!(pair.read(&message).unwrap().authorization(), longest);
@@ -266,6 +266,26 @@ fn public_keys_of_wrong_shape() {
     );
     assert_eq!(key(hybrid, &x, None), Err(InvalidPublicKey::Halves));
     assert_eq!(key(Suite::Ik, &x, Some(&k)), Err(InvalidPublicKey::Halves));
+}
+
+#[test]
+fn public_keys_as_registry_objects() {
+    let identity = Identity::generate().unwrap();
+    for suite in Suite::ALL {
+        let key = identity.public(suite);
+        let object = key.to_wire();
+        assert_eq!(object.suite, suite.key_suite());
+        assert_eq!(object.check(), Ok(()));
+        assert_eq!(object.profile(), Some(suite.profile()));
+        assert_eq!(PublicKey::from_wire(&object), Ok(key));
+    }
+    let mut object = identity.public(Suite::HybridIk).to_wire();
+    object.suite = Suite::HybridIk.protocol_name().to_owned();
+    let refused = PublicKey::from_wire(&object).unwrap_err();
+    assert_eq!(refused, InvalidPublicKey::UnknownSuite);
+    object.suite = Suite::Ik.key_suite().to_owned();
+    let refused = PublicKey::from_wire(&object).unwrap_err();
+    assert_eq!(refused, InvalidPublicKey::Halves);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What a receiver must bear and what it must refuse (noise-relay.md 5.5, 5.6).
 
+use mainstay_wire::limits::{RECORD, WINDOW_BYTES, WINDOW_RECORDS};
 use proptest::prelude::*;
 
 use super::*;
 use crate::primitives::aes_gcm;
-use crate::{WINDOW_MAX_BYTES, WINDOW_MAX_RECORDS};
 
 const KEY: [u8; 32] = [9; 32];
 const MIB_64: u32 = 67_108_864;
@@ -61,13 +61,13 @@ fn an_empty_record_does_nothing() {
 #[test]
 fn record_lengths() {
     let mut opener = opener();
-    let longest = record(0, &[0; RECORD_MAX_PLAINTEXT + 1]);
+    let longest = record(0, &[0; RECORD + 1]);
     assert_eq!(opener.accept(0, longest), Err(OpenError::RecordLength));
     let no_tag = record(0, b"").slice(..15);
     assert_eq!(opener.accept(0, no_tag), Err(OpenError::RecordLength));
     assert_eq!(opener.accept(0, Bytes::new()), Err(OpenError::RecordLength));
-    let mut full = framed(&[b'x'; RECORD_MAX_PLAINTEXT - 4]);
-    assert_eq!(full.len(), RECORD_MAX_PLAINTEXT);
+    let mut full = framed(&[b'x'; RECORD - 4]);
+    assert_eq!(full.len(), RECORD);
     opener.accept(0, record(0, &full)).unwrap();
     full.drain(..4);
     assert_eq!(opener.message().unwrap().unwrap(), full);
@@ -145,7 +145,7 @@ fn how_far_ahead_a_record_may_be() {
         opener.accept(u32::MAX, garbage),
         Err(OpenError::TooFarAhead)
     );
-    for seq in (1..=WINDOW_MAX_RECORDS as u32).rev() {
+    for seq in (1..=WINDOW_RECORDS as u32).rev() {
         let text = seq.to_string();
         opener
             .accept(seq, record(seq, &framed(text.as_bytes())))
@@ -166,8 +166,8 @@ fn how_far_ahead_a_record_may_be() {
 
 #[test]
 fn how_many_early_bytes_are_held() {
-    let longest = RECORD_MAX_PLAINTEXT + TAG_BYTES;
-    let rest = WINDOW_MAX_BYTES - 17 * longest;
+    let longest = RECORD + TAG_BYTES;
+    let rest = WINDOW_BYTES - 17 * longest;
     let mut opener = opener();
     for seq in 1..=17 {
         opener.accept(seq, vec![0; longest].into()).unwrap();

@@ -1,5 +1,7 @@
 //! How messages are cut (noise-relay.md 5.5).
 
+use mainstay_wire::limits::{RECORD, RELAY_JSON};
+
 use super::*;
 use crate::Opener;
 use crate::channel::OpeningKey;
@@ -17,16 +19,13 @@ fn halves() -> (Sealer, Opener) {
 
 #[test]
 fn records_are_full_but_the_last() {
-    let full = RECORD_MAX_PLAINTEXT + TAG_BYTES;
+    let full = RECORD + TAG_BYTES;
     for (message, lengths) in [
         (1, vec![5 + TAG_BYTES]),
-        (RECORD_MAX_PLAINTEXT - 4, vec![full]),
-        (RECORD_MAX_PLAINTEXT - 3, vec![full, 1 + TAG_BYTES]),
-        (2 * RECORD_MAX_PLAINTEXT - 4, vec![full, full]),
-        (
-            2 * RECORD_MAX_PLAINTEXT + 96,
-            vec![full, full, 100 + TAG_BYTES],
-        ),
+        (RECORD - 4, vec![full]),
+        (RECORD - 3, vec![full, 1 + TAG_BYTES]),
+        (2 * RECORD - 4, vec![full, full]),
+        (2 * RECORD + 96, vec![full, full, 100 + TAG_BYTES]),
     ] {
         let (mut sealer, mut opener) = halves();
         let text: Vec<u8> = (0..message).map(|at| at as u8).collect();
@@ -85,13 +84,13 @@ fn nothing_to_seal_writes_nothing() {
 fn message_lengths() {
     let (mut sealer, _) = halves();
     assert_eq!(sealer.begin(""), Err(SealError::Empty));
-    let length = MESSAGE_MAX_BYTES + 1;
+    let length = RELAY_JSON + 1;
     assert_eq!(
         sealer.begin(vec![0; length]),
         Err(SealError::TooLong { length })
     );
     assert_eq!(sealer.upcoming(), None);
-    sealer.begin(vec![0; MESSAGE_MAX_BYTES]).unwrap();
+    sealer.begin(vec![0; RELAY_JSON]).unwrap();
 }
 
 #[test]
