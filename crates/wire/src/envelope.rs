@@ -97,7 +97,7 @@ impl fmt::Display for RequestId {
 
 /// W3C trace context of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename = "W3cTraceContext")]
+#[serde(expecting = "struct W3cTraceContext")]
 pub struct Trace {
     /// `traceparent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

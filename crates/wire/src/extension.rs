@@ -64,12 +64,12 @@ notice!(
 #[serde(rename_all = "camelCase")]
 pub struct ClientExtension {
     /// What the client can do.
-    #[serde(default, deserialize_with = "crate::process::nullable")]
+    #[serde(default, deserialize_with = "crate::nullable::or_default")]
     pub capabilities: Vec<String>,
     /// Whether a session attached elsewhere is to be taken over.
     #[serde(
         default,
-        deserialize_with = "crate::process::nullable",
+        deserialize_with = "crate::nullable::or_default",
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub take_over: bool,

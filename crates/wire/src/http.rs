@@ -27,7 +27,7 @@ pub struct HttpRequestParams {
     /// Sent in this order, repeats kept.
     #[serde(
         default,
-        deserialize_with = "crate::process::nullable",
+        deserialize_with = "crate::nullable::or_default",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub headers: Vec<HttpRequestHeader>,
@@ -40,7 +40,7 @@ pub struct HttpRequestParams {
     /// What to do with a redirect.
     #[serde(
         default,
-        deserialize_with = "crate::process::nullable",
+        deserialize_with = "crate::nullable::or_default",
         skip_serializing_if = "RedirectPolicy::is_follow"
     )]
     pub redirect_policy: RedirectPolicy,
@@ -49,7 +49,7 @@ pub struct HttpRequestParams {
     /// Whether the body comes as a stream.
     #[serde(
         default,
-        deserialize_with = "crate::process::nullable",
+        deserialize_with = "crate::nullable::or_default",
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub stream_response: bool,

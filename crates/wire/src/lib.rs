@@ -36,6 +36,7 @@ pub mod http;
 pub mod initialize;
 pub mod limits;
 pub mod network;
+mod nullable;
 pub mod path;
 pub mod process;
 pub mod registry;

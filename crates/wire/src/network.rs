@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::call::{call, notice};
+use crate::nullable;
 
 call!(
     /// Asks the client whether a connection is allowed; the one request an executor sends.
@@ -18,15 +19,19 @@ notice!(
 
 /// `managedNetwork` of `process/start`; every member may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct ManagedNetwork {
     /// Loopback ports that stay reachable.
+    #[serde(default, deserialize_with = "nullable::or_default")]
     pub loopback_ports: Vec<u16>,
     /// Whether the program may listen.
+    #[serde(default, deserialize_with = "nullable::or_default")]
     pub allow_local_binding: bool,
     /// Unix sockets that stay reachable.
+    #[serde(default, deserialize_with = "nullable::or_default")]
     pub allow_unix_sockets: Vec<String>,
     /// All of them.
+    #[serde(default, deserialize_with = "nullable::or_default")]
     pub dangerously_allow_all_unix_sockets: bool,
 }
 

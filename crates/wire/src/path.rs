@@ -62,7 +62,13 @@ impl PathUri {
         if url.fragment().is_some() {
             return Err(PathUriError::Fragment);
         }
-        Ok(Self(url.into()))
+        let mut uri = String::from(url);
+        // The reference writes a drive letter in upper case, which the url crate leaves alone (T34).
+        let path = uri.len() - url_path(&uri).len();
+        if is_drive(first_segment(&uri[path..])) {
+            uri[path + 1..path + 2].make_ascii_uppercase();
+        }
+        Ok(Self(uri))
     }
 
     /// The URI of an absolute Unix path, byte for byte: no trailing slash but the root's, everything but unreserved
@@ -85,9 +91,16 @@ impl PathUri {
         if segments.is_empty() {
             uri.push('/');
         }
-        for segment in segments {
+        for (place, segment) in segments.into_iter().enumerate() {
             uri.push('/');
-            escape(segment, &mut uri);
+            match segment {
+                // `/c:` is a directory here, but `file:///c:` a drive.
+                [letter, b':'] if place == 0 && letter.is_ascii_alphabetic() => {
+                    uri.push(char::from(*letter));
+                    uri.push_str("%3A");
+                }
+                other => escape(other, &mut uri),
+            }
         }
         Ok(Self(uri))
     }
@@ -102,14 +115,9 @@ impl PathUri {
     /// The path's bytes on a Unix host.
     pub fn to_native_bytes(&self) -> Result<Vec<u8>, NotNative> {
         let refused = || NotNative { uri: self.clone() };
-        // A host would stand between the second and the third slash.
-        let path = self
-            .0
-            .strip_prefix("file://")
-            .filter(|rest| rest.starts_with('/'))
-            .ok_or_else(refused)?;
-        let first = path[1..].split('/').next().unwrap_or_default().as_bytes();
-        if matches!(first, [letter, b':' | b'|'] if letter.is_ascii_alphabetic()) {
+        let path = url_path(&self.0);
+        let has_host = self.0.len() > SCHEME.len() + path.len();
+        if has_host || is_drive(first_segment(path)) {
             return Err(refused());
         }
         let bytes = unescape(path.as_bytes());
@@ -144,6 +152,28 @@ impl PathUri {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// What every normalised URI begins with.
+const SCHEME: &str = "file://";
+
+/// The path of a normalised URI; between it and the scheme stands the host, if any.
+fn url_path(uri: &str) -> &str {
+    let rest = uri.get(SCHEME.len()..).unwrap_or_default();
+    rest.find('/').map_or("", |slash| &rest[slash..])
+}
+
+/// `C:` of `/C:/Windows`.
+fn first_segment(path: &str) -> &str {
+    path.get(1..)
+        .unwrap_or_default()
+        .split('/')
+        .next()
+        .unwrap_or_default()
+}
+
+fn is_drive(segment: &str) -> bool {
+    matches!(segment.as_bytes(), [letter, b':'] if letter.is_ascii_alphabetic())
 }
 
 /// Appends `segment` with everything escaped that the `url` crate would escape in a path written by the reference.

@@ -30,7 +30,7 @@ pub struct Sandbox {
     /// Linux only.
     #[serde(
         default,
-        deserialize_with = "crate::process::nullable",
+        deserialize_with = "crate::nullable::or_default",
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub use_legacy_landlock: bool,

@@ -89,11 +89,11 @@ fn read(text: &str) -> Result<Message<'_>, Malformed> {
     {
         return Err(match serde_json::from_str::<&RawValue>(text) {
             Ok(_) => Malformed::NotAnObject,
-            Err(error) => Malformed::Shape(error.to_string()),
+            Err(error) => Malformed::Shape(text::shorten(&error.to_string()).into_owned()),
         });
     }
-    let fields: Fields<'_> =
-        serde_json::from_str(text).map_err(|error| Malformed::Shape(error.to_string()))?;
+    let fields: Fields<'_> = serde_json::from_str(text)
+        .map_err(|error| Malformed::Shape(text::shorten(&error.to_string()).into_owned()))?;
     match fields {
         Fields {
             method: Some(method),

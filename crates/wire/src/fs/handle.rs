@@ -43,7 +43,7 @@ pub struct OpenParams {
     /// What for; reading when absent.
     #[serde(
         default,
-        deserialize_with = "crate::process::nullable",
+        deserialize_with = "crate::nullable::or_default",
         skip_serializing_if = "OpenMode::is_read"
     )]
     pub mode: OpenMode,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base64::{Base64, LateBase64};
 use crate::call::call;
+use crate::nullable;
 use crate::sandbox::Sandbox;
 use crate::{Empty, PathUri};
 
@@ -44,21 +45,6 @@ call!(
     Copy, "fs/copy", Filesystem, CopyParams => Empty
 );
 
-/// A flag that is true when absent or null.
-fn yes() -> bool {
-    true
-}
-
-fn true_when_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    Option::<bool>::deserialize(deserializer).map(|flag| flag.unwrap_or(true))
-}
-
-// serde asks for a function of a reference.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_true(flag: &bool) -> bool {
-    *flag
-}
-
 /// Params of `fs/readFile`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,9 +53,9 @@ pub struct ReadFileParams {
     pub path: PathUri,
     /// Whether links are followed; true when absent.
     #[serde(
-        default = "yes",
-        deserialize_with = "true_when_null",
-        skip_serializing_if = "is_true"
+        default = "nullable::yes",
+        deserialize_with = "nullable::or_true",
+        skip_serializing_if = "nullable::is_true"
     )]
     pub follow_symlinks: bool,
     /// What may be touched.
@@ -95,9 +81,9 @@ pub struct WriteFileParams {
     pub data_base64: LateBase64,
     /// Whether links are followed; true when absent.
     #[serde(
-        default = "yes",
-        deserialize_with = "true_when_null",
-        skip_serializing_if = "is_true"
+        default = "nullable::yes",
+        deserialize_with = "nullable::or_true",
+        skip_serializing_if = "nullable::is_true"
     )]
     pub follow_symlinks: bool,
     /// What may be touched.
@@ -113,16 +99,16 @@ pub struct CreateDirectoryParams {
     pub path: PathUri,
     /// Whether parents are made and an existing one is fine; true when absent.
     #[serde(
-        default = "yes",
-        deserialize_with = "true_when_null",
-        skip_serializing_if = "is_true"
+        default = "nullable::yes",
+        deserialize_with = "nullable::or_true",
+        skip_serializing_if = "nullable::is_true"
     )]
     pub recursive: bool,
     /// Whether links are followed; true when absent.
     #[serde(
-        default = "yes",
-        deserialize_with = "true_when_null",
-        skip_serializing_if = "is_true"
+        default = "nullable::yes",
+        deserialize_with = "nullable::or_true",
+        skip_serializing_if = "nullable::is_true"
     )]
     pub follow_symlinks: bool,
     /// What may be touched.
@@ -138,9 +124,9 @@ pub struct GetMetadataParams {
     pub path: PathUri,
     /// Whether links are followed; true when absent.
     #[serde(
-        default = "yes",
-        deserialize_with = "true_when_null",
-        skip_serializing_if = "is_true"
+        default = "nullable::yes",
+        deserialize_with = "nullable::or_true",
+        skip_serializing_if = "nullable::is_true"
     )]
     pub follow_symlinks: bool,
     /// What may be touched.
@@ -229,7 +215,7 @@ pub struct WalkOptions {
     /// Whether directories with a leading dot are listed but not entered.
     #[serde(
         default,
-        deserialize_with = "crate::process::nullable",
+        deserialize_with = "crate::nullable::or_default",
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub prune_hidden_directories: bool,
@@ -282,23 +268,23 @@ pub struct RemoveParams {
     pub path: PathUri,
     /// Whether a directory goes with what is in it; true when absent.
     #[serde(
-        default = "yes",
-        deserialize_with = "true_when_null",
-        skip_serializing_if = "is_true"
+        default = "nullable::yes",
+        deserialize_with = "nullable::or_true",
+        skip_serializing_if = "nullable::is_true"
     )]
     pub recursive: bool,
     /// Whether a missing path is fine; true when absent.
     #[serde(
-        default = "yes",
-        deserialize_with = "true_when_null",
-        skip_serializing_if = "is_true"
+        default = "nullable::yes",
+        deserialize_with = "nullable::or_true",
+        skip_serializing_if = "nullable::is_true"
     )]
     pub force: bool,
     /// Whether links above it are followed; true when absent.
     #[serde(
-        default = "yes",
-        deserialize_with = "true_when_null",
-        skip_serializing_if = "is_true"
+        default = "nullable::yes",
+        deserialize_with = "nullable::or_true",
+        skip_serializing_if = "nullable::is_true"
     )]
     pub follow_symlinks: bool,
     /// What may be touched.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::Stream;
 use crate::base64::{self, Base64Error};
@@ -42,8 +43,12 @@ impl OutputNotice<'_> {
 /// Parses a whole frame that is a `process/output` notification as every known executor writes it.
 /// `None` means: not such a frame, use [`crate::envelope::parse_trusted`].
 pub fn parse_output(frame: &[u8]) -> Option<OutputNotice<'_>> {
+    // Members beside these two are for the general parser: an `id` would make it a request.
     #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
     struct Frame<'a> {
+        #[serde(rename = "method")]
+        _method: IgnoredAny,
         #[serde(borrow)]
         params: OutputNotice<'a>,
     }
