@@ -1,3 +1,5 @@
 //! The far end: sessions that outlive links, processes, files, HTTP.
 
 pub mod auth;
+pub mod files;
+pub mod sandbox;

@@ -79,6 +79,10 @@ pub const FILE_HANDLES: usize = 128;
 pub const FILE_BLOCK: usize = MIB;
 /// A file read whole (P 9.1).
 pub const READ_FILE: u64 = 536_870_912;
+/// What of it fits one message, base64 and the rest of the answer counted (D 7).
+pub const READ_FILE_ANSWER: u64 = ((MESSAGE - 64 * KIB) / 4 * 3) as u64;
+/// Estimated payload of a directory's listing, so that it fits one message whatever has to be escaped (D 7).
+pub const READ_DIRECTORY_ANSWER: usize = 8 * MIB;
 /// Depth of a walk (P 9.1).
 pub const WALK_DEPTH: u64 = 64;
 /// Directories of a walk (P 9.1).
