@@ -19,6 +19,7 @@ mod limits;
 mod lines;
 mod link;
 mod pair;
+pub mod relay;
 mod socket;
 mod stream;
 pub mod tls;

@@ -9,6 +9,7 @@ use crate::{
     Close, Frame, LinkError, RawSink, RawSocket, RawSource,
     lines::{LineSink, LineSource},
     pair::{PairSink, PairSource},
+    relay::{HarnessSink, HarnessSource, StreamSink, StreamSource},
 };
 
 /// One physical connection that carries JSON-RPC messages.
@@ -33,6 +34,8 @@ pub(crate) enum SinkKind {
     WebSocket(RawSink),
     Lines(LineSink),
     Pair(PairSink),
+    Harness(Box<HarnessSink>),
+    Stream(Box<StreamSink>),
 }
 
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub(crate) enum SourceKind {
     WebSocket(RawSource),
     Lines(LineSource),
     Pair(PairSource),
+    Harness(Box<HarnessSource>),
+    Stream(StreamSource),
 }
 
 impl Link {
@@ -84,6 +89,8 @@ impl Sink {
             SinkKind::WebSocket(sink) => sink.feed_text(message).await,
             SinkKind::Lines(sink) => sink.send(message).await,
             SinkKind::Pair(sink) => sink.send(message).await,
+            SinkKind::Harness(sink) => sink.send(message).await,
+            SinkKind::Stream(sink) => sink.send(message).await,
         }
     }
 
@@ -93,6 +100,8 @@ impl Sink {
             SinkKind::WebSocket(sink) => sink.flush().await,
             SinkKind::Lines(sink) => sink.flush().await,
             SinkKind::Pair(_) => Ok(()),
+            SinkKind::Harness(sink) => sink.flush().await,
+            SinkKind::Stream(sink) => sink.flush().await,
         }
     }
 
@@ -101,7 +110,11 @@ impl Sink {
     pub async fn keepalive(&mut self) -> Result<(), LinkError> {
         match &mut self.0 {
             SinkKind::WebSocket(sink) => sink.keepalive().await,
-            SinkKind::Lines(_) | SinkKind::Pair(_) => std::future::pending().await,
+            SinkKind::Harness(sink) => sink.keepalive().await,
+            // The executor's rendezvous socket keeps itself alive, for all its streams.
+            SinkKind::Lines(_) | SinkKind::Pair(_) | SinkKind::Stream(_) => {
+                std::future::pending().await
+            }
         }
     }
 
@@ -114,6 +127,8 @@ impl Sink {
                 sink.close(close);
                 Ok(())
             }
+            SinkKind::Harness(sink) => sink.close(close).await,
+            SinkKind::Stream(sink) => sink.close().await,
         }
     }
 }
@@ -130,6 +145,8 @@ impl Source {
             })),
             SourceKind::Lines(source) => source.recv().await,
             SourceKind::Pair(source) => Ok(source.recv().await),
+            SourceKind::Harness(source) => source.recv().await,
+            SourceKind::Stream(source) => source.recv().await,
         }
     }
 
@@ -139,6 +156,8 @@ impl Source {
             SourceKind::WebSocket(source) => source.closed(),
             SourceKind::Lines(_) => None,
             SourceKind::Pair(source) => source.closed(),
+            SourceKind::Harness(source) => source.closed(),
+            SourceKind::Stream(_) => None,
         }
     }
 }

@@ -206,6 +206,13 @@ impl RawSink {
     }
 }
 
+impl RawSink {
+    /// The bounds of this connection.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
+
 impl RawSource {
     /// The next message; `None` once the peer closed the connection in an orderly way ([`RawSource::closed`]
     /// tells why). Answers pings. Cancel-safe.

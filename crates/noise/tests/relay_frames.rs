@@ -1,7 +1,7 @@
 //! The relay frames of `noise-vectors.json`, both ways (noise-relay.md 12).
 
 use bytes::Bytes;
-use mainstay_wire::relay::{Body, Frame};
+use mainstay_wire::relay::{Body, Frame, begin_data};
 use serde_json::Value;
 
 fn vectors() -> Value {
@@ -50,5 +50,25 @@ fn every_relay_frame() {
         let expected = bytes(&v["relay_frames"][name]);
         assert_eq!(frame.encode(), expected, "{name}");
         assert_eq!(Frame::decode(expected).unwrap(), frame, "{name}");
+    }
+}
+
+/// What is written around a record sealed in place is what [`Frame::encode`] writes.
+#[test]
+fn a_data_frame_begun_by_hand() {
+    for seq in [0, 1, 127, 128, 300, 1 << 21, u32::MAX] {
+        for length in [1, 16, 117, 127, 128, 16_383, 16_384, 61_456] {
+            for id in [
+                "s",
+                "6f1d3f0a-2c57-4a53-9a40-1f5a3f9d2b10",
+                &"i".repeat(128),
+            ] {
+                let payload = vec![0xaa; length];
+                let mut begun = Vec::new();
+                begin_data(&mut begun, id, seq, length);
+                begun.extend_from_slice(&payload);
+                assert_eq!(begun, Frame::new(id, data(seq, payload.into())).encode());
+            }
+        }
     }
 }

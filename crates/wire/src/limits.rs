@@ -148,6 +148,15 @@ pub const RELAY_STREAMS: usize = 128;
 pub const RELAY_VALIDATIONS: usize = 32;
 /// Undelivered messages of one stream (N 6.2).
 pub const RELAY_INBOUND: usize = 128;
+/// Bytes of the undelivered messages of one stream, beside the message that arrives: two of the longest (ours).
+pub const RELAY_INBOUND_BYTES: usize = 128 * MIB;
+/// Frames of one stream that wait for the executor's socket: four records, so that no stream waits long for another
+/// (ours).
+pub const RELAY_OUTBOUND_BYTES: usize = 256 * KIB;
+/// Resets and handshake answers that wait for the executor's socket; what does not fit is dropped (N 6.2).
+pub const RELAY_CONTROL_FRAMES: usize = 128;
+/// For the registry's word on a harness (N 6.2).
+pub const RELAY_VALIDATION: Duration = Duration::from_secs(10);
 /// Failed handshakes before every new one is refused (N 6.3).
 pub const RELAY_FAILURES: usize = 8;
 /// For how long (N 6.3).

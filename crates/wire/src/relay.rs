@@ -156,6 +156,37 @@ impl Frame {
     }
 }
 
+/// Begins a data frame whose payload, `payload_len` bytes of it, is appended next: the same bytes as [`Frame::encode`],
+/// without a copy of the payload.
+pub fn begin_data(out: &mut Vec<u8>, stream_id: &str, seq: u32, payload_len: usize) {
+    let seq_len = if seq == 0 {
+        0
+    } else {
+        1 + varint_len(u64::from(seq))
+    };
+    // segment_count, then tag and length of the payload.
+    let data_len = seq_len + 2 + 1 + varint_len(payload_len as u64) + payload_len;
+    out.extend_from_slice(&[0x08, VERSION as u8, 0x12]);
+    put_varint(out, stream_id.len() as u64);
+    out.extend_from_slice(stream_id.as_bytes());
+    out.push(0x2a);
+    put_varint(out, data_len as u64);
+    if seq != 0 {
+        out.push(0x08);
+        put_varint(out, u64::from(seq));
+    }
+    out.extend_from_slice(&[0x18, 0x01, 0x22]);
+    put_varint(out, payload_len as u64);
+}
+
+fn put_varint(out: &mut Vec<u8>, value: u64) {
+    prost::encoding::encode_varint(value, out);
+}
+
+fn varint_len(value: u64) -> usize {
+    prost::encoding::encoded_len_varint(value)
+}
+
 impl From<&Frame> for proto::Frame {
     fn from(frame: &Frame) -> Self {
         let body = match &frame.body {
