@@ -16,6 +16,9 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout, Command},
 };
 
+/// Set to `far` in every executor's environment, so that a command can tell where it runs.
+pub const FAR: &str = "MAINSTAY_FAR";
+
 /// Where the reference's program is.
 #[derive(Clone, Debug)]
 pub struct Reference {
@@ -70,7 +73,7 @@ impl Reference {
             "--listen",
             "ws://127.0.0.1:0",
         ]);
-        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let mut child = command.env(FAR, "far").stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().context("no standard output")?;
         let mut lines = BufReader::new(stdout).lines();
         let url = lines
@@ -106,7 +109,10 @@ impl Reference {
             "--environment-id",
             environment,
         ]);
-        let child = command.env("CODEX_API_KEY", token).spawn()?;
+        let child = command
+            .env("CODEX_API_KEY", token)
+            .env(FAR, "far")
+            .spawn()?;
         Ok(ReferenceExecutor {
             url: String::new(),
             child,

@@ -1,0 +1,210 @@
+//! What the reference's client can be made to do: its own questions, and whole turns of its agent.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use mainstay_testkit::{
+    fault_proxy::{FaultProxy, Mode},
+    reference::Reference,
+    responses_api::{ResponsesApi, Step, outputs},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::matrix::Outcome;
+
+/// Where the reference's client is sent, as its environment variables say it.
+pub(crate) type Destination = Vec<(&'static str, String)>;
+
+fn pairs(destination: &Destination) -> Vec<(&str, &str)> {
+    destination
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect()
+}
+
+/// `environment/status` and `environment/info` of its program for editors.
+pub(crate) async fn status_and_info(
+    reference: Reference,
+    destination: Destination,
+) -> Result<Outcome> {
+    let mut client = reference.app_server(&pairs(&destination), "").await?;
+    let asked = json!({"environmentId": "remote"});
+    let info = client
+        .call("environment/info", asked.clone())
+        .await?
+        .map_err(|e| anyhow::anyhow!("info: {e}"))?;
+    ensure!(
+        info["shell"]["path"].is_string() && info["cwd"].is_string(),
+        "info: {info}"
+    );
+    let status = client
+        .call("environment/status", asked)
+        .await?
+        .map_err(|e| anyhow::anyhow!("status: {e}"))?;
+    ensure!(status == json!({"status": "ready"}), "status: {status}");
+    Ok(Outcome::Pass)
+}
+
+/// Its session comes back after the link was cut.
+pub(crate) async fn reconnects(
+    reference: Reference,
+    destination: Destination,
+    proxy: &FaultProxy,
+) -> Result<Outcome> {
+    let mut client = reference.app_server(&pairs(&destination), "").await?;
+    let asked = json!({"environmentId": "remote"});
+    for round in 0..3 {
+        let mut status = Value::Null;
+        // While it recovers it answers `pending` or `disconnected`: ask until it is done.
+        for _ in 0..1000 {
+            status = client
+                .call("environment/status", asked.clone())
+                .await?
+                .map_err(|e| anyhow::anyhow!("status: {e}"))?;
+            if status["status"] == "ready" {
+                break;
+            }
+        }
+        ensure!(status["status"] == "ready", "after {round} cuts: {status}");
+        proxy.cut_and_wait(Mode::Abort).await;
+    }
+    Ok(Outcome::Pass)
+}
+
+/// A turn: a command with output and a code.
+pub(crate) async fn command(reference: Reference, destination: Destination) -> Result<Outcome> {
+    let model = ResponsesApi::play(vec![Step::exec(
+        "echo out; echo err >&2; echo at-$MAINSTAY_FAR; exit 3",
+    )])
+    .await?;
+    reference
+        .turn(&pairs(&destination), &model.config())
+        .await?;
+    let output = model.outputs().pop().context("the command did not run")?;
+    ensure!(output.contains("exited with code 3"), "{output}");
+    ensure!(
+        output.contains("out\n") && output.contains("err\n"),
+        "{output}"
+    );
+    ensure!(
+        output.contains("at-far\n"),
+        "it ran somewhere else: {output}"
+    );
+    Ok(Outcome::Pass)
+}
+
+/// A turn: a running command is continued through its standard input.
+pub(crate) async fn continued(reference: Reference, destination: Destination) -> Result<Outcome> {
+    let model = ResponsesApi::start(|request| {
+        let outputs = outputs(request);
+        match outputs.len() {
+            0 => Step::call(
+                "exec_command",
+                json!({"cmd": "echo ask; read line; echo got-$line; exit 4", "tty": true, "yield_time_ms": 500}),
+            ),
+            1 => {
+                let session = outputs[0].split("session ID ").nth(1);
+                let session = session.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+                match session {
+                    Some(session) => {
+                        Step::call("write_stdin", json!({"session_id": session, "chars": "hello\n", "yield_time_ms": 5000}))
+                    }
+                    None => Step::Say("no session".to_owned()),
+                }
+            }
+            _ => Step::Say("done".to_owned()),
+        }
+    })
+    .await?;
+    reference
+        .turn(&pairs(&destination), &model.config())
+        .await?;
+    let outputs = model.outputs();
+    let last = outputs
+        .get(1)
+        .with_context(|| format!("not continued: {outputs:?}"))?;
+    ensure!(
+        last.contains("got-hello") && last.contains("exited with code 4"),
+        "{outputs:?}"
+    );
+    Ok(Outcome::Pass)
+}
+
+/// A turn: the link is cut while a command runs, which then writes more.
+pub(crate) async fn cut(
+    reference: Reference,
+    destination: Destination,
+    proxy: &FaultProxy,
+) -> Result<Outcome> {
+    let directory = TempDir::new()?;
+    let (started, released) = (
+        directory.path().join("started"),
+        directory.path().join("released"),
+    );
+    for fifo in [&started, &released] {
+        ensure!(
+            std::process::Command::new("mkfifo")
+                .arg(fifo)
+                .status()?
+                .success(),
+            "mkfifo"
+        );
+    }
+    let script = format!(
+        "seq 1 500; echo > {}; read x < {}; seq 501 1000; exit 6",
+        started.display(),
+        released.display()
+    );
+    let model = ResponsesApi::play(vec![Step::call(
+        "exec_command",
+        json!({"cmd": script, "yield_time_ms": 20000, "max_output_tokens": 100_000}),
+    )])
+    .await?;
+    let turn = tokio::spawn({
+        let (reference, config) = (reference.clone(), model.config());
+        async move { reference.turn(&pairs(&destination), &config).await }
+    });
+    tokio::fs::read(&started).await?;
+    let before = proxy.counters();
+    proxy.cut_and_wait(Mode::Abort).await;
+    proxy.until(|now| now.accepted > before.accepted).await;
+    tokio::fs::write(&released, "go\n").await?;
+    turn.await??;
+    let output = model.outputs().pop().context("the command did not run")?;
+    let numbers: String = (1..=1000).map(|n| format!("{n}\n")).collect();
+    ensure!(output.contains("exited with code 6"), "{output}");
+    ensure!(
+        output.contains(&numbers),
+        "output is not complete: {output}"
+    );
+    Ok(Outcome::Pass)
+}
+
+/// A turn: a file is made and changed by the agent's patch tool.
+pub(crate) async fn patch(reference: Reference, destination: Destination) -> Result<Outcome> {
+    let (home, work) = (TempDir::new()?, TempDir::new()?);
+    let add = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: made.txt\n+one\n+two\n*** End Patch\nEOF";
+    let change = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: made.txt\n@@\n one\n-two\n+three\n*** End Patch\nEOF";
+    let model = ResponsesApi::play(vec![Step::exec(add), Step::exec(change)]).await?;
+    let events = reference
+        .turn_in(&pairs(&destination), &model.config(), &home, work.path())
+        .await?;
+    let made = read(&work.path().join("made.txt"));
+    ensure!(
+        made.as_deref() == Ok("one\nthree\n"),
+        "{made:?} {:?}",
+        model.outputs()
+    );
+    ensure!(
+        events
+            .iter()
+            .any(|event| event["item"]["type"] == "file_change"),
+        "not through its patch tool: {events:?}"
+    );
+    Ok(Outcome::Pass)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
