@@ -2,4 +2,6 @@
 
 pub mod auth;
 pub mod files;
+pub mod http;
+pub mod notify;
 pub mod sandbox;

@@ -101,6 +101,11 @@ pub const HTTP_DELTA: usize = MIB;
 /// Base64 characters of one body delta, checked before decoding (S 1).
 pub const HTTP_DELTA_BASE64: usize = crate::base64::encoded_len(HTTP_DELTA);
 
+/// A response body in one answer: what fits one message, base64 and up to 1 MiB of headers counted (D 7).
+pub const HTTP_BODY: usize = (MESSAGE - MIB) / 4 * 3;
+/// Streamed bodies per connection.
+pub const HTTP_STREAMS: usize = 256;
+
 // --- network policy ---
 
 /// Host of a policy request (P 11).

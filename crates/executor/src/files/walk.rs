@@ -80,6 +80,9 @@ pub(crate) fn walk(path: &Path, options: Options) -> Result<Found, FileError> {
     Ok(walk.found)
 }
 
+/// An open directory and its sorted names.
+type Listing = (OwnedFd, Vec<(CString, FileType)>);
+
 struct Walk<'a> {
     options: Options,
     base: &'a Path,
@@ -123,10 +126,7 @@ impl Walk<'_> {
     }
 
     /// The sorted names of a directory; `None` when it was listed before under another name.
-    fn list(
-        &mut self,
-        directory: &Path,
-    ) -> io::Result<Option<(OwnedFd, Vec<(CString, FileType)>)>> {
+    fn list(&mut self, directory: &Path) -> io::Result<Option<Listing>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let open = if directory.as_os_str().is_empty() {
             rustix::io::fcntl_dupfd_cloexec(&self.root, 0)?
