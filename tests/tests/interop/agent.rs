@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use mainstay_testkit::{
     fault_proxy::{FaultProxy, Mode},
-    reference::Reference,
+    reference::{AppServer, Reference},
     responses_api::{ResponsesApi, Step, outputs},
 };
 use serde_json::{Value, json};
@@ -207,4 +207,56 @@ pub(crate) async fn patch(reference: Reference, destination: Destination) -> Res
 
 fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+/// Two turns of one thread; between them the executor is replaced by another.
+pub(crate) async fn two_turns(
+    reference: Reference,
+    destination: Destination,
+    replace: impl Future<Output = Result<()>>,
+) -> Result<Outcome> {
+    let command = || Step::exec("echo at-$MAINSTAY_FAR-$PPID");
+    let steps = vec![
+        command(),
+        Step::Say("first".to_owned()),
+        command(),
+        Step::Say("second".to_owned()),
+    ];
+    let model = ResponsesApi::play(steps).await?;
+    let mut client = reference
+        .app_server(&pairs(&destination), &model.config())
+        .await?;
+    let thread = json!({"cwd": client.work.path(), "approvalPolicy": "never", "sandbox": "danger-full-access"});
+    let thread = client
+        .call("thread/start", thread)
+        .await?
+        .map_err(|e| anyhow::anyhow!("thread: {e}"))?;
+    let id = thread["thread"]["id"].clone();
+    turn(&mut client, &id).await?;
+    replace.await?;
+    turn(&mut client, &id).await?;
+    let outputs = model.outputs();
+    ensure!(outputs.len() == 2, "{outputs:?}");
+    let parents: Vec<_> = outputs
+        .iter()
+        .filter_map(|output| output.split("at-far-").nth(1))
+        .collect();
+    ensure!(
+        parents.len() == 2 && parents[0] != parents[1],
+        "not two executors: {outputs:?}"
+    );
+    Ok(Outcome::Pass)
+}
+
+async fn turn(client: &mut AppServer, thread: &Value) -> Result<()> {
+    let input = json!([{"type": "text", "text": "go"}]);
+    client
+        .call("turn/start", json!({"threadId": thread, "input": input}))
+        .await?
+        .map_err(|e| anyhow::anyhow!("turn: {e}"))?;
+    let done = client
+        .until(|message| message["method"] == "turn/completed")
+        .await?;
+    ensure!(done["params"]["turn"]["status"] == "completed", "{done}");
+    Ok(())
 }

@@ -66,6 +66,25 @@ async fn the_matrix_holds() -> Result<()> {
         )
         .await;
 
+    let next = reference.executor().await?;
+    matrix
+        .run("two turns, the executor replaced between them", cell, {
+            let (reference, destination, proxy) =
+                (reference.clone(), destination.clone(), proxy.clone());
+            async move {
+                let addr = next.url.trim_start_matches("ws://").parse()?;
+                let replace = async {
+                    proxy.set_target(addr);
+                    executor.kill().await;
+                    anyhow::Ok(())
+                };
+                let outcome = agent::two_turns(reference, destination, replace).await;
+                next.kill().await;
+                outcome
+            }
+        })
+        .await;
+
     println!("{}", matrix.markdown(&version));
     assert_eq!(matrix.failures(), Vec::<String>::new());
     Ok(())

@@ -83,3 +83,52 @@ pub(crate) fn size() -> TtySize {
             cols: size.ws_col,
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::termios::LocalModes;
+    use tokio::io::AsyncReadExt;
+
+    /// Set for the child process that panics in a terminal.
+    const CHILD: &str = "MAINSTAY_TEST_PANIC_IN_TERMINAL";
+
+    /// Plays two parts: the test, and, in a terminal, the program that panics with that terminal raw.
+    #[tokio::test]
+    async fn a_panic_restores_the_terminal_before_it_prints() {
+        if std::env::var_os(CHILD).is_some() {
+            restore_on_panic();
+            make_raw().unwrap();
+            assert!(is_raw());
+            std::thread::spawn(|| panic!("in some thread"))
+                .join()
+                .unwrap_err();
+            println!("raw afterwards: {}", is_raw());
+            return;
+        }
+        let (mut pty, pts) = pty_process::open().unwrap();
+        let child = pty_process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "--nocapture",
+                "run::terminal::tests::a_panic_restores_the_terminal_before_it_prints",
+            ])
+            .env(CHILD, "1");
+        let mut child = child.spawn(pts).unwrap();
+        let mut shown = Vec::new();
+        // A terminal that nobody holds any more ends with EIO.
+        let _ = pty.read_to_end(&mut shown).await;
+        let shown = String::from_utf8_lossy(&shown);
+        assert!(child.wait().await.unwrap().success(), "{shown}");
+        assert!(
+            shown.contains("in some thread") && shown.contains("raw afterwards: false"),
+            "{shown}"
+        );
+        assert!(
+            tcgetattr(&pty)
+                .unwrap()
+                .local_modes
+                .contains(LocalModes::ICANON)
+        );
+    }
+}

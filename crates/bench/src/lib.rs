@@ -1,1 +1,0 @@
-//! Benchmarks: ratios to a peer in the same run.
