@@ -3,7 +3,9 @@
 //! The HTTP server around it (hyper's, or axum's without its `ws` feature) decides paths and authorisation;
 //! the order is: [`refuse_origin`], then authorisation, then [`upgrade`].
 
-use std::future::Future;
+mod serve;
+
+use std::{future::Future, pin::Pin};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -14,8 +16,13 @@ use tokio_tungstenite::tungstenite::{handshake::derive_accept_key, protocol::Rol
 
 use crate::{Limits, LinkError, RawSocket, no_delay, stream::Stream};
 
+pub use serve::{ServeLimits, serve};
+
 /// Body of the answers made here.
 pub type Body = Full<Bytes>;
+
+/// The socket that exists once its 101 left; an error if the peer went away before.
+pub type Upgrading = Pin<Box<dyn Future<Output = Result<RawSocket, LinkError>> + Send>>;
 
 /// The 403 with an empty body for a request with an `Origin` header, even an empty one (protocol.md 1.1):
 /// browsers send it, no peer of ours does. To be asked before authorisation, on every path.
@@ -27,16 +34,14 @@ pub fn refuse_origin(headers: &HeaderMap) -> Option<Response<Body>> {
 
 /// Turns a request into a WebSocket: the 101 to answer with, and the socket that exists once that answer left.
 /// `Err` holds the refusal to answer with (protocol.md 1.1). Sub-protocols and extensions are ignored.
+#[allow(
+    clippy::result_large_err,
+    reason = "both arms are an answer, which leaves at once"
+)]
 pub fn upgrade<B>(
     request: &mut Request<B>,
     limits: Limits,
-) -> Result<
-    (
-        Response<Body>,
-        impl Future<Output = Result<RawSocket, LinkError>> + Send + 'static + use<B>,
-    ),
-    Response<Body>,
-> {
+) -> Result<(Response<Body>, Upgrading), Response<Body>> {
     let key = check(request)?;
     let upgrade = hyper::upgrade::on(request);
     let mut response = answer(StatusCode::SWITCHING_PROTOCOLS, "");
@@ -50,16 +55,20 @@ pub fn upgrade<B>(
         header::HeaderValue::from_static("websocket"),
     );
     headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
-    let socket = async move {
+    let socket = Box::pin(async move {
         let upgraded = upgrade
             .await
             .map_err(|error| LinkError::Io(std::io::Error::other(error)))?;
         let (stream, read_already) = unwrap(upgraded)?;
         Ok(RawSocket::new(stream, read_already, Role::Server, limits).await)
-    };
+    });
     Ok((response, socket))
 }
 
+#[allow(
+    clippy::result_large_err,
+    reason = "a refusal is an answer, which leaves at once"
+)]
 fn check<B>(request: &Request<B>) -> Result<header::HeaderValue, Response<Body>> {
     let bad = |text| Err(answer(StatusCode::BAD_REQUEST, text));
     let headers = request.headers();

@@ -7,6 +7,9 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, frame::coding::CloseC
 /// Window of an announced restart whose reason names none.
 const DEFAULT_WINDOW: Duration = Duration::from_millis(5000);
 
+/// A control frame carries 125 bytes, two of them the code (RFC 6455 section 5.5).
+const MAX_REASON: usize = 123;
+
 /// A WebSocket close code with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Close {
@@ -20,7 +23,10 @@ impl Close {
     /// A code with a reason; the reason is cut at 123 bytes, the most a close frame carries.
     pub fn new(code: u16, reason: impl Into<String>) -> Self {
         let mut reason = reason.into();
-        reason.truncate(reason.floor_char_boundary(123));
+        let cut = (0..=reason.len().min(MAX_REASON))
+            .rev()
+            .find(|at| reason.is_char_boundary(*at));
+        reason.truncate(cut.unwrap_or(0));
         Self { code, reason }
     }
 

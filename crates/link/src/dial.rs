@@ -2,9 +2,13 @@
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use hyper::{HeaderMap, Uri};
 use rustls::pki_types::ServerName;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::{sleep, timeout},
+};
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::{
     client_async_with_config,
@@ -17,6 +21,8 @@ use crate::{
 
 /// Time for one whole dial (session.md 1, "connect timeout").
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Silence after which the next address of a name is tried as well (RFC 8305 section 5).
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
 /// Decides whether a host may be contacted: the outbound policy of session.md 9.4. Given the host without
 /// brackets, and the port.
@@ -86,10 +92,9 @@ async fn attempt(url: &str, options: &DialOptions) -> Result<RawSocket, DialErro
         request.headers_mut().append(name, value.clone());
     }
 
-    let tcp = TcpStream::connect((target.host.as_str(), target.port))
+    let tcp = connect(&target.host, target.port)
         .await
         .map_err(DialError::Io)?;
-    no_delay(&tcp).map_err(DialError::Io)?;
     let stream = if target.secure {
         Stream::Tls(Box::new(secure(tcp, target.host, options).await?))
     } else {
@@ -100,6 +105,34 @@ async fn attempt(url: &str, options: &DialOptions) -> Result<RawSocket, DialErro
         .await
         .map_err(refused)?;
     Ok(RawSocket::from_inner(inner, options.limits))
+}
+
+/// Connects to the first address that answers. The next one is tried as soon as one failed, and after
+/// [`NEXT_ADDRESS`] of silence: an address that leads nowhere must not eat the whole budget (RFC 8305).
+async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut addresses = lookup_host((host, port)).await?;
+    let mut attempts = FuturesUnordered::new();
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "name has no address");
+    loop {
+        let more = match addresses.next() {
+            Some(address) => {
+                attempts.push(TcpStream::connect(address));
+                true
+            }
+            None if attempts.is_empty() => return Err(failure),
+            None => false,
+        };
+        tokio::select! {
+            Some(outcome) = attempts.next() => match outcome {
+                Ok(tcp) => {
+                    no_delay(&tcp)?;
+                    return Ok(tcp);
+                }
+                Err(error) => failure = error,
+            },
+            () = sleep(NEXT_ADDRESS), if more => {}
+        }
+    }
 }
 
 async fn secure(

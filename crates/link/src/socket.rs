@@ -1,6 +1,11 @@
 //! A WebSocket in two halves, with deadlines, keepalive and bounds.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::{
@@ -161,11 +166,7 @@ impl RawSink {
             return Ok(());
         }
         // Room first, then mark and queue in one step: a dropped call leaves either no ping or a marked one.
-        within(
-            self.limits.write_within,
-            std::future::poll_fn(|cx| Pin::new(&mut self.inner).poll_ready(cx)),
-        )
-        .await?;
+        self.ready().await?;
         self.unflushed_ping = true;
         self.beat.ping_sent(Instant::now());
         Pin::new(&mut self.inner).start_send(Message::Ping(Bytes::new()))?;
@@ -187,22 +188,29 @@ impl RawSink {
             });
         }
         let mut kind = kind;
-        while message.len() > self.limits.split {
-            let part = message.split_to(self.limits.split);
-            self.feed_frame(WsFrame::message(part, OpCode::Data(kind), false))
-                .await?;
-            kind = Data::Continue;
+        if message.len() > self.limits.split_above {
+            while message.len() > self.limits.piece {
+                let part = message.split_to(self.limits.piece);
+                self.feed_frame(WsFrame::message(part, OpCode::Data(kind), false))
+                    .await?;
+                kind = Data::Continue;
+            }
         }
         self.feed_frame(WsFrame::message(message, OpCode::Data(kind), true))
             .await
     }
 
     async fn feed_frame(&mut self, frame: WsFrame) -> Result<(), LinkError> {
-        within(
-            self.limits.write_within,
-            self.inner.feed(Message::Frame(frame)),
-        )
-        .await
+        self.ready().await?;
+        Pin::new(&mut self.inner).start_send(Message::Frame(frame))?;
+        // The half has a slot of its own before the shared socket: empty it now, so that an error is
+        // this message's and not the next one's.
+        self.ready().await
+    }
+
+    async fn ready(&mut self) -> Result<(), LinkError> {
+        let ready = poll_fn(|cx| Pin::new(&mut self.inner).poll_ready(cx));
+        within(self.limits.write_within, ready).await
     }
 }
 
