@@ -28,7 +28,7 @@ lint:
 # The reference's own programs on either side; fetches them into the ignored `.reference` first.
 interop:
     .ci/reference "{{reference_version}}"
-    MAINSTAY_REQUIRE_REFERENCE=1 cargo test -p mainstay-tests --test interop -- --nocapture
+    MAINSTAY_REQUIRE_REFERENCE=1 MAINSTAY_WRITE_DOCS=1 cargo test -p mainstay-cli --test interop -- --nocapture
 
 # Measure, beside the same task shape without Mainstay, and rewrite the table in docs/performance.md.
 bench *ARGS:

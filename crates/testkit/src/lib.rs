@@ -18,6 +18,8 @@ pub mod fault_proxy;
 pub mod frozen_clock;
 pub mod http_message;
 pub mod http_server;
+pub mod place;
+pub mod program;
 pub mod reference;
 pub mod registry_front;
 pub mod responses_api;

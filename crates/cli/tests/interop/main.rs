@@ -1,0 +1,244 @@
+//! The reference's own programs with ours, on either side. One test, because its result is one table.
+//!
+//! `just interop` writes the table into `docs/compatibility.md`; elsewhere the run fails when the document says otherwise.
+
+mod agent;
+mod client;
+mod matrix;
+mod site;
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::{Context, Result};
+use mainstay_testkit::{program::Mainstay, reference::Reference};
+
+use matrix::{Cell, Matrix};
+use site::Site;
+
+const BIN: Mainstay = Mainstay(env!("CARGO_BIN_EXE_mainstay"));
+
+/// Rows of one side with a body per scenario. Each scenario gets a far side of its own: what one breaks, the next does not meet.
+macro_rules! row {
+    ($matrix:expr, $reference:expr, $cells:expr, $name:literal, |$site:ident, $executor:ident, $theirs:ident| $body:expr) => {
+        for cell in $cells {
+            let $theirs: Reference = $reference.clone();
+            $matrix
+                .run($name, cell, async move {
+                    let ($site, $executor) = Site::start(cell, &$theirs).await?;
+                    let $site = Arc::new($site);
+                    $body
+                })
+                .await;
+        }
+    };
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_matrix_holds() -> Result<()> {
+    let Some(reference) = Reference::find() else {
+        return Ok(());
+    };
+    let version = reference.version().await?;
+    let mut matrix = Matrix::default();
+    our_client(&mut matrix, &reference).await;
+    their_client(&mut matrix, &reference).await;
+
+    let table = matrix.markdown(&version);
+    println!("{table}");
+    assert_eq!(matrix.failures(), Vec::<String>::new());
+    document(&table)
+}
+
+async fn our_client(matrix: &mut Matrix, reference: &Reference) {
+    let both = [Cell::OursDirect, Cell::OursRelayed];
+    let relayed = [Cell::OursRelayed];
+    row!(
+        matrix,
+        reference,
+        both,
+        "process: output, errors, code",
+        |site, _executor, _reference| client::process(site.environment().await?).await
+    );
+    row!(
+        matrix,
+        reference,
+        both,
+        "process: standard input",
+        |site, _executor, _reference| client::stdin(site.environment().await?).await
+    );
+    row!(
+        matrix,
+        reference,
+        both,
+        "process: terminal",
+        |site, _executor, _reference| client::terminal(site.environment().await?).await
+    );
+    row!(
+        matrix,
+        reference,
+        both,
+        "process: interrupt, terminate",
+        |site, _executor, _reference| client::signals(site.environment().await?).await
+    );
+    row!(
+        matrix,
+        reference,
+        both,
+        "output is exact over three cuts",
+        |site, _executor, _reference| client::cuts(site.environment().await?, &site.proxy).await
+    );
+    row!(
+        matrix,
+        reference,
+        both,
+        "the state watch over a cut",
+        |site, _executor, _reference| client::watch(site.environment().await?, &site.proxy).await
+    );
+    row!(
+        matrix,
+        reference,
+        relayed,
+        "the executor is replaced, refresh",
+        |site, executor, _reference| {
+            let mut next = None;
+            let replace = async {
+                next = Some(site.replace().await?);
+                executor.kill().await;
+                anyhow::Ok(())
+            };
+            let outcome = client::replaced(site.environment().await?, replace).await?;
+            if let Some(next) = next {
+                next.kill().await;
+            }
+            Ok(outcome)
+        }
+    );
+    row!(
+        matrix,
+        reference,
+        relayed,
+        "offline, then online",
+        |site, _executor, _reference| client::comes_online(
+            site.environment().await?,
+            site.front().context("no front")?
+        )
+        .await
+    );
+    row!(
+        matrix,
+        reference,
+        relayed,
+        "a burst of 429 and 500 from the registry",
+        |site, _executor, _reference| {
+            client::registry_trouble(site.environment().await?, site.front().context("no front")?)
+                .await
+        }
+    );
+    row!(
+        matrix,
+        reference,
+        relayed,
+        "a token the registry refuses",
+        |site, _executor, _reference| {
+            client::refused_token(site.environment().await?, site.front().context("no front")?)
+                .await
+        }
+    );
+    row!(
+        matrix,
+        reference,
+        relayed,
+        "a client key the registry refuses",
+        |site, _executor, _reference| client::refused_key(
+            site.environment().await?,
+            site.front().context("no front")?
+        )
+        .await
+    );
+}
+
+async fn their_client(matrix: &mut Matrix, reference: &Reference) {
+    let all = [
+        Cell::TheirsDirect,
+        Cell::TheirsRelayed,
+        Cell::ControlDirect,
+        Cell::ControlRelayed,
+    ];
+    row!(
+        matrix,
+        reference,
+        all,
+        "client: status and info",
+        |site, _executor, theirs| agent::status_and_info(theirs, site.destination()).await
+    );
+    row!(
+        matrix,
+        reference,
+        all,
+        "client: reconnects after three cuts",
+        |site, _executor, theirs| agent::reconnects(theirs, site.destination(), &site.proxy).await
+    );
+    row!(
+        matrix,
+        reference,
+        all,
+        "agent: a command with output and a code",
+        |site, _executor, theirs| agent::command(theirs, site.destination()).await
+    );
+    row!(
+        matrix,
+        reference,
+        all,
+        "agent: a running command is continued",
+        |site, _executor, theirs| agent::continued(theirs, site.destination()).await
+    );
+    row!(
+        matrix,
+        reference,
+        all,
+        "agent: the link is cut during a command",
+        |site, _executor, theirs| agent::cut(theirs, site.destination(), &site.proxy).await
+    );
+    row!(
+        matrix,
+        reference,
+        all,
+        "agent: edits files",
+        |site, _executor, theirs| agent::patch(theirs, site.destination()).await
+    );
+    row!(
+        matrix,
+        reference,
+        all,
+        "agent: two turns, the executor replaced between",
+        |site, executor, theirs| {
+            let mut next = None;
+            let replace = async {
+                next = Some(site.replace().await?);
+                executor.kill().await;
+                anyhow::Ok(())
+            };
+            let outcome = agent::two_turns(theirs, site.destination(), replace).await?;
+            if let Some(next) = next {
+                next.kill().await;
+            }
+            Ok(outcome)
+        }
+    );
+}
+
+/// Writes the table into the document, or checks that it stands there.
+fn document(table: &str) -> Result<()> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
+    let document = std::fs::read_to_string(&path)?;
+    let wanted = matrix::replace_section(&document, "matrix", table)?;
+    if std::env::var_os("MAINSTAY_WRITE_DOCS").is_some() {
+        std::fs::write(path, wanted)?;
+    } else {
+        anyhow::ensure!(
+            wanted == document,
+            "docs/compatibility.md has another table; `just interop` writes it"
+        );
+    }
+    Ok(())
+}
