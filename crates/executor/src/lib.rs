@@ -1,7 +1,32 @@
 //! The far end: sessions that outlive links, processes, files, HTTP.
+//!
+//! ```text
+//! Executor (handle) ─► Root            knows every session and connection
+//!                      ├─ Listener     accepts WebSockets on a TCP port
+//!                      ├─ Conversation one per connection: handshake, dispatch, files; ends with its link
+//!                      └─ Session      owns processes; outlives its connections
+//!                         └─ Process   owns a child, its group, its output log and sequence numbers
+//! ```
 
 pub mod auth;
+mod config;
+mod connection;
+mod dispatch;
+mod executor;
+mod facts;
 pub mod files;
 pub mod http;
+mod listener;
+mod nursery;
 pub mod notify;
+mod os;
+mod outbox;
+mod peer;
+mod process;
+mod root;
 pub mod sandbox;
+mod session;
+mod shared;
+
+pub use config::Config;
+pub use executor::{Executor, ListenError, StartError};

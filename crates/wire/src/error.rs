@@ -71,10 +71,10 @@ impl RpcError {
     }
 
     /// -32010.
-    pub fn already_attached() -> Self {
+    pub fn already_attached(id: &str) -> Self {
         Self::new(
             Self::ALREADY_ATTACHED,
-            "session ID is already attached to another connection",
+            format_args!("session {id} is already attached to another connection"),
         )
     }
 

@@ -341,7 +341,7 @@ fn s14_texts_of_the_handshake_errors() {
         RpcError::before_initialize(Family::CapabilityDiscovery),
         RpcError::method_not_found("nope/method"),
         RpcError::unknown_session("not-a-uuid"),
-        RpcError::already_attached(),
+        RpcError::already_attached("s"),
     ]
     .map(|error| (error.code, error.message));
     let expected = [
@@ -364,7 +364,7 @@ fn s14_texts_of_the_handshake_errors() {
         (-32600, "unknown session id not-a-uuid"),
         (
             -32010,
-            "session ID is already attached to another connection",
+            "session s is already attached to another connection",
         ),
     ]
     .map(|(code, message)| (code, message.to_owned()));

@@ -1,0 +1,18 @@
+//! What every actor of one executor knows and none changes.
+
+use mainstay_wire::environment::EnvironmentInfo;
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::nursery::Nursery;
+
+/// Set once at start.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// What the host configured.
+    pub(crate) config: Config,
+    /// Facts about this host, as every client is told them.
+    pub(crate) environment: Arc<EnvironmentInfo>,
+    /// Where births of children are told.
+    pub(crate) nursery: Nursery,
+}

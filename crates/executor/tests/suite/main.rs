@@ -1,0 +1,7 @@
+//! The executor over loopback sockets, as any client sees it.
+
+mod handshake;
+mod listener;
+mod process;
+mod session;
+mod support;
