@@ -130,9 +130,12 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExecutorArgs {
-    /// Where to listen: ws://IP:PORT on loopback, or `stdio` [default without a registry: ws://127.0.0.1:0].
+    /// Where to listen: ws://IP:PORT, or `stdio` [default without a registry: ws://127.0.0.1:0].
     #[arg(long, value_name = "URL")]
     pub(crate) listen: Option<String>,
+    /// File that holds a token which clients of --listen must show; required to listen on other than loopback addresses.
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) listen_token_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) rendezvous: Rendezvous,
     /// How long a session without a connection is kept, as 30s or 5m.

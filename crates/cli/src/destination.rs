@@ -27,7 +27,12 @@ pub(crate) struct RegistryAccess {
 #[derive(Debug)]
 pub(crate) enum Destination {
     /// An executor's own listener.
-    Direct(String),
+    Direct {
+        /// `ws://` or `wss://`.
+        url: String,
+        /// Shown in the upgrade.
+        token: Option<SecretString>,
+    },
     /// Whatever executor serves an environment of a registry.
     Registry(RegistryAccess),
     /// Registry, relay and executor inside this very process.
@@ -40,7 +45,7 @@ pub(crate) enum Destination {
 /// Two destinations, half a destination, or a token that cannot be read.
 pub(crate) fn of_run(args: &RunArgs, variables: Variables<'_>) -> Result<Destination> {
     if let Some(url) = &args.url {
-        return Ok(Destination::Direct(url.clone()));
+        return direct(url.clone(), args, variables);
     }
     if args.rendezvous.registry.is_none()
         && let Some(url) = variables("MAINSTAY_URL")
@@ -53,12 +58,36 @@ pub(crate) fn of_run(args: &RunArgs, variables: Variables<'_>) -> Result<Destina
         if args.rendezvous.environment.is_some() {
             bail!("--environment needs a registry, but MAINSTAY_URL names an executor");
         }
-        return Ok(Destination::Direct(url));
+        return direct(url, args, variables);
     }
     match of_rendezvous(&args.rendezvous, variables)? {
         Some(access) => Ok(Destination::Registry(access)),
         None => Ok(Destination::Embedded),
     }
+}
+
+fn direct(url: String, args: &RunArgs, variables: Variables<'_>) -> Result<Destination> {
+    let token = token(args.rendezvous.token_file.clone(), variables)?;
+    if token.is_some() && !is_private(&url) {
+        bail!(
+            "{url} would carry the token in the clear: use wss://, or unset MAINSTAY_TOKEN and MAINSTAY_TOKEN_FILE"
+        );
+    }
+    Ok(Destination::Direct { url, token })
+}
+
+/// Whether what is sent there cannot be read on the way: TLS, or this very machine.
+fn is_private(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return false;
+    };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let loopback = |host: &str| {
+        host.parse::<std::net::SocketAddr>()
+            .is_ok_and(|address| address.ip().is_loopback())
+            || host.rsplit_once(':').map_or(host, |(name, _)| name) == "localhost"
+    };
+    matches!(scheme, "wss" | "https") || loopback(host)
 }
 
 /// The registry that flags or environment name, if any.
@@ -164,7 +193,7 @@ mod tests {
     fn flags_win_over_the_environment_and_nothing_means_embedded() {
         assert!(matches!(decide(&[], &[]), Ok(Destination::Embedded)));
         assert!(
-            matches!(decide(&[], &[("MAINSTAY_URL", "ws://a:1")]), Ok(Destination::Direct(url)) if url == "ws://a:1")
+            matches!(decide(&[], &[("MAINSTAY_URL", "ws://a:1")]), Ok(Destination::Direct { url, token: None }) if url == "ws://a:1")
         );
         let both = [
             ("MAINSTAY_URL", "ws://a:1"),
@@ -172,7 +201,7 @@ mod tests {
             ("MAINSTAY_TOKEN", " t\n"),
         ];
         assert!(
-            matches!(decide(&["--url", "ws://b:2"], &both), Ok(Destination::Direct(url)) if url == "ws://b:2")
+            matches!(decide(&["--url", "ws://localhost:2"], &both), Ok(Destination::Direct { url, token: Some(_) }) if url == "ws://localhost:2")
         );
         let Ok(Destination::Registry(access)) = decide(&["--registry", "http://r"], &both) else {
             panic!("not the registry")
@@ -205,6 +234,28 @@ mod tests {
         assert!(
             refused(&[], &[("MAINSTAY_URL", "u"), ("MAINSTAY_REGISTRY", "r")]).contains("both set")
         );
+    }
+
+    #[test]
+    fn a_token_never_goes_out_in_the_clear() {
+        let token = [("MAINSTAY_TOKEN", "t")];
+        for url in [
+            "ws://h:1",
+            "ws://10.0.0.1:1/",
+            "http://localhost.evil:1",
+            "nonsense",
+        ] {
+            assert!(decide(&["--url", url], &token).is_err(), "{url}");
+            assert!(decide(&["--url", url], &[]).is_ok(), "{url}");
+        }
+        for url in [
+            "wss://h",
+            "ws://127.0.0.1:1",
+            "ws://[::1]:1/",
+            "ws://localhost:1?x",
+        ] {
+            assert!(decide(&["--url", url], &token).is_ok(), "{url}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod logging;
 mod run;
 mod serve_executor;
 mod serve_registry;
+mod shutdown;
 
 use std::process::ExitCode;
 

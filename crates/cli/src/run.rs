@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mainstay::{Environment, RegistryConfig};
+use secrecy::ExposeSecret;
 
 use crate::{
     args::RunArgs,
@@ -101,7 +102,13 @@ impl FarSide {
         let mut builder = Environment::builder();
         let mut embedded = None;
         match destination {
-            Destination::Direct(url) => builder = builder.url(url),
+            Destination::Direct { url, token } => {
+                builder = builder.url(url);
+                if let Some(token) = token {
+                    builder = builder
+                        .header("authorization", format!("Bearer {}", token.expose_secret()));
+                }
+            }
             Destination::Registry(access) => {
                 builder = builder.registry(RegistryConfig {
                     url: access.url,
@@ -134,3 +141,5 @@ impl FarSide {
         }
     }
 }
+
+pub(crate) use embedded::guard;

@@ -1,11 +1,146 @@
-//! `mainstay executor`.
+//! `mainstay executor`: the far end as a program.
 
-use std::process::ExitCode;
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use mainstay_executor::{Auth, Config, Executor};
 
-use crate::args::ExecutorArgs;
+use crate::{
+    UsageError,
+    args::ExecutorArgs,
+    destination::{self, RegistryAccess},
+    shutdown::{Shutdown, announce},
+};
 
-pub(crate) fn main(_args: ExecutorArgs) -> Result<ExitCode> {
+/// Between SIGTERM and SIGKILL of running commands when the executor leaves.
+const GRACE: Duration = Duration::from_secs(5);
+/// Where an executor listens that was told nothing.
+const DEFAULT_LISTEN: &str = "ws://127.0.0.1:0";
+
+/// Where clients come from.
+#[derive(Debug, PartialEq, Eq)]
+enum Listen {
+    Stdio,
+    Socket(SocketAddr),
+}
+
+/// Serves until it is told to stop.
+///
+/// # Errors
+/// Wrong usage, or a part that cannot start.
+pub(crate) fn main(args: ExecutorArgs) -> Result<ExitCode> {
+    let access = destination::of_rendezvous(&args.rendezvous, &destination::process_environment)
+        .map_err(|error| UsageError::of(&error))?;
+    let listen = match (&args.listen, &access) {
+        (Some(url), _) => Some(parse_listen(url)?),
+        (None, Some(_)) => None,
+        (None, None) => Some(parse_listen(DEFAULT_LISTEN)?),
+    };
+    let auth = match &args.listen_token_file {
+        Some(file) => {
+            Auth::capability_from_file(file).map_err(|error| UsageError::of(&error.into()))?
+        }
+        None => Auth::None,
+    };
+    let config = Config::default()
+        .session_retention(args.retention)
+        .auth(auth);
+    // Before any thread exists: the executor's children must not survive this program.
+    crate::run::guard().context("cannot start the guard process")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let code = runtime.block_on(serve(config, listen, access));
+    runtime.shutdown_background();
+    code
+}
+
+async fn serve(
+    config: Config,
+    listen: Option<Listen>,
+    access: Option<RegistryAccess>,
+) -> Result<ExitCode> {
+    let mut shutdown = Shutdown::listen()?;
+    let executor = Executor::start(config).await?;
+    let mut stdio = false;
+    match listen {
+        Some(Listen::Socket(address)) => announce(&executor.listen(address).await?)?,
+        Some(Listen::Stdio) => stdio = true,
+        None => {}
+    }
+    if let Some(access) = access {
+        register(&executor, access, &mut shutdown).await?;
+    }
+    let served = async {
+        if stdio {
+            executor.serve_stdio().await;
+        } else {
+            std::future::pending().await
+        }
+    };
+    tokio::select! {
+        // Nobody is left to finish for.
+        () = served => {
+            executor.shutdown(Duration::ZERO).await;
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ = shutdown.requested() => {}
+    }
+    tokio::select! {
+        () = executor.shutdown(GRACE) => Ok(ExitCode::SUCCESS),
+        number = shutdown.requested() => {
+            executor.shutdown(Duration::ZERO).await;
+            Ok(Shutdown::code(number))
+        }
+    }
+}
+
+async fn register(
+    _executor: &Executor,
+    _access: RegistryAccess,
+    _shutdown: &mut Shutdown,
+) -> Result<()> {
     anyhow::bail!("not finished")
+}
+
+fn parse_listen(url: &str) -> Result<Listen> {
+    if matches!(url, "stdio" | "stdio://") {
+        return Ok(Listen::Stdio);
+    }
+    let address = url
+        .strip_prefix("ws://")
+        .map(|rest| rest.trim_end_matches('/'));
+    match address.and_then(|address| address.parse().ok()) {
+        Some(address) => Ok(Listen::Socket(address)),
+        None => {
+            Err(UsageError(format!("--listen takes ws://IP:PORT or stdio, not `{url}`")).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_are_literal_addresses_or_stdio() {
+        assert_eq!(parse_listen("stdio").unwrap(), Listen::Stdio);
+        assert_eq!(
+            parse_listen("ws://127.0.0.1:9/").unwrap(),
+            Listen::Socket(([127, 0, 0, 1], 9).into())
+        );
+        for wrong in [
+            "",
+            "127.0.0.1:9",
+            "wss://127.0.0.1:9",
+            "ws://localhost:9",
+            "ws://127.0.0.1",
+            "ws://127.0.0.1:9/path",
+        ] {
+            assert!(
+                parse_listen(wrong).unwrap_err().is::<UsageError>(),
+                "{wrong}"
+            );
+        }
+    }
 }
