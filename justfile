@@ -37,7 +37,8 @@ bench *ARGS:
 
 # Fuzz one target for a while (needs a nightly toolchain and cargo-fuzz): `just fuzz envelope 60`.
 fuzz TARGET SECONDS="60":
-    cd crates/fuzz && cargo +nightly fuzz run {{TARGET}} -- -max_total_time={{SECONDS}}
+    mkdir -p crates/fuzz/corpus/{{TARGET}}
+    cargo +nightly fuzz run --fuzz-dir crates/fuzz --sanitizer none {{TARGET}} crates/fuzz/corpus/{{TARGET}} crates/fuzz/seeds/{{TARGET}} -- -max_total_time={{SECONDS}} -rss_limit_mb=1024
 
 # Repeat the tests that race with real links until one fails: `just stress 50`.
 stress ROUNDS="20":
