@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result};
-use mainstay_executor::{Auth, Config, Executor};
+use mainstay_executor::{Config, Executor, auth::Auth};
 
 use crate::{
     UsageError,
