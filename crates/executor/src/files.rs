@@ -3,12 +3,12 @@
 //! Each function answers one method. What a connection has to own, its file [`Handles`], is a value of its own.
 
 mod copy;
-mod descent;
+pub(crate) mod descent;
 mod directory;
 pub(crate) mod error;
 mod handles;
 mod metadata;
-mod open;
+pub(crate) mod open;
 mod remove;
 mod walk;
 mod whole;

@@ -27,6 +27,7 @@ mod root;
 pub mod sandbox;
 mod session;
 mod shared;
+pub mod watch_missing;
 
 pub use config::Config;
 pub use executor::{Executor, ListenError, StartError};
