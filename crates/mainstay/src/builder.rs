@@ -1,32 +1,29 @@
 //! How an environment is described and started.
 
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mainstay_link::DialOptions;
 use ractor::ActorCell;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Config;
 use crate::environment::Environment;
-use crate::error::Error;
-
-/// An environment registry that knows the current executor of an environment.
-#[derive(Clone, Debug)]
-pub struct RegistryConfig {
-    /// Base URL, `http://` or `https://`.
-    pub url: String,
-    /// Environment id, `[A-Za-z0-9_-]{1,256}`.
-    pub environment: String,
-    /// Bearer token of the harness role.
-    pub token: SecretString,
-    /// Sent as `chatgpt-account-id` when set.
-    pub account: Option<String>,
-}
+use crate::error::{Error, ErrorKind};
+use crate::outbound::OutboundPolicy;
+use crate::registry::{Registry, RegistryConfig};
+use crate::setup::{Destination, Direct, Observer, Setup};
 
 /// Describes an [`Environment`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Builder {
-    pub(crate) url: Option<String>,
-    pub(crate) headers: Vec<(String, SecretString)>,
-    pub(crate) registry: Option<RegistryConfig>,
-    pub(crate) config: Config,
+    url: Option<String>,
+    headers: Vec<(String, SecretString)>,
+    registry: Option<RegistryConfig>,
+    config: Config,
+    observer: Option<Observer>,
+    policy: Option<OutboundPolicy>,
 }
 
 impl Builder {
@@ -36,7 +33,7 @@ impl Builder {
         self
     }
 
-    /// Adds a header to every WebSocket upgrade of a direct connection.
+    /// Adds a header to every WebSocket upgrade of a direct connection. It needs `wss://` or a loopback host.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
@@ -54,9 +51,21 @@ impl Builder {
         self
     }
 
-    /// How long one recovery may take.
-    pub fn recover_for(mut self, deadline: std::time::Duration) -> Self {
-        self.config.recovery_deadline = Some(deadline);
+    /// How long one recovery may take. By default what the executor keeps a detached session, less 5 s.
+    pub fn recover_for(mut self, deadline: Duration) -> Self {
+        self.config.session.recovery_deadline = Some(deadline);
+        self
+    }
+
+    /// Told about each attempt to connect while no session has ever existed. Must not block.
+    pub fn observer(mut self, observer: Observer) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Restricts what the client itself may contact. Until the policy is published, that is nothing.
+    pub fn outbound_policy(mut self, policy: OutboundPolicy) -> Self {
+        self.policy = Some(policy);
         self
     }
 
@@ -75,5 +84,66 @@ impl Builder {
     /// As [`Builder::spawn`].
     pub async fn spawn_linked(self, supervisor: ActorCell) -> Result<Environment, Error> {
         Environment::start(self, Some(supervisor)).await
+    }
+
+    pub(crate) fn into_setup(self) -> Result<Setup, Error> {
+        let destination = match (self.url, self.registry) {
+            (Some(url), None) => Destination::Direct(Arc::new(direct(
+                url,
+                &self.headers,
+                self.config.session.connect_timeout,
+            )?)),
+            (None, Some(registry)) => {
+                Destination::Registry(Arc::new(Registry::new(registry, self.policy)?))
+            }
+            (None, None) => {
+                return Err(Error::protocol("no destination: give a URL or a registry"));
+            }
+            (Some(_), Some(_)) => {
+                return Err(Error::protocol(
+                    "two destinations: give a URL or a registry, not both",
+                ));
+            }
+        };
+        Ok(Setup {
+            destination,
+            config: self.config,
+            observer: self.observer,
+        })
+    }
+}
+
+fn direct(
+    url: String,
+    headers: &[(String, SecretString)],
+    timeout: Duration,
+) -> Result<Direct, Error> {
+    let mut options = DialOptions {
+        timeout,
+        ..DialOptions::default()
+    };
+    for (name, value) in headers {
+        let name = reqwest::header::HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| bad(format!("header name {name:?}")))?;
+        let mut secret = reqwest::header::HeaderValue::from_str(value.expose_secret())
+            .map_err(|_| bad(format!("value of header {name}")))?;
+        secret.set_sensitive(true);
+        if options.headers.insert(name.clone(), secret).is_some() {
+            return Err(bad(format!("header {name} twice")));
+        }
+    }
+    Ok(Direct { url, options })
+}
+
+fn bad(text: String) -> Error {
+    ErrorKind::ConnectConfiguration { text }.into()
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("url", &self.url)
+            .field("registry", &self.registry)
+            .finish_non_exhaustive()
     }
 }

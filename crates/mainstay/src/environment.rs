@@ -1,23 +1,35 @@
 //! The handle of one environment.
 
-use ractor::ActorCell;
-use tokio::sync::watch;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub use mainstay_session::ConnState;
+use mainstay_session::event::Mode;
+use mainstay_session::ids::WaiterId;
+use mainstay_wire::environment::EnvironmentInfo;
+use ractor::{Actor, ActorCell, ActorRef};
+use tokio::sync::{oneshot, watch};
 
 use crate::builder::Builder;
+use crate::call;
 use crate::command::Command;
 use crate::error::{Delivery, Error};
+use crate::exec;
+use crate::marks::Ended;
 use crate::process::Process;
+use crate::session::Session;
+use crate::setup::Setup;
+use crate::supervisor::{self, Msg, Supervisor};
 
-/// Connection state of an environment, as subscribers see it (`session.md` 2.4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ConnState {
-    /// The current session has an open link.
-    Connected,
-    /// The current session is being resumed.
-    Recovering,
-    /// There is no usable session.
-    #[default]
-    Disconnected,
+/// Whether a session could be used right now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Yes.
+    Ready,
+    /// Not known yet: nothing was tried, or the session is being recovered.
+    Undecided,
+    /// No, because.
+    Failed(Error),
 }
 
 /// What an environment's supervisor knows at one moment.
@@ -31,12 +43,36 @@ pub struct Snapshot {
     pub registration: Option<String>,
     /// Id of the current session.
     pub session_id: Option<String>,
+    /// Whether a session could be used right now.
+    pub readiness: Readiness,
 }
 
 /// A place where commands run. Cheap to clone; outlives every session.
+///
+/// The environment ends, with its connections, when the last handle is dropped or [`shutdown`](Self::shutdown) is called.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    _private: (),
+    shared: Arc<Shared>,
+    mode: Mode,
+}
+
+#[derive(Debug)]
+struct Shared {
+    supervisor: ActorRef<Msg>,
+    setup: Arc<Setup>,
+    current: watch::Receiver<Option<Session>>,
+    conn: watch::Receiver<ConnState>,
+    waiters: AtomicU64,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let (reply, _) = oneshot::channel();
+        let waiter = WaiterId(self.waiters.fetch_add(1, Relaxed));
+        let _ = self
+            .supervisor
+            .send_message(Msg::Shutdown { waiter, reply });
+    }
 }
 
 impl Environment {
@@ -45,17 +81,60 @@ impl Environment {
         Builder::default()
     }
 
-    pub(crate) async fn start(
-        builder: Builder,
-        _supervisor: Option<ActorCell>,
-    ) -> Result<Self, Error> {
-        match (&builder.url, &builder.registry) {
-            (Some(_), None) | (None, Some(_)) => Ok(Self { _private: () }),
-            (None, None) => Err(Error::protocol("no destination: give a URL or a registry")),
-            (Some(_), Some(_)) => Err(Error::protocol(
-                "two destinations: give a URL or a registry, not both",
-            )),
+    pub(crate) async fn start(builder: Builder, parent: Option<ActorCell>) -> Result<Self, Error> {
+        let setup = Arc::new(builder.into_setup()?);
+        let (current, current_rx) = watch::channel(None);
+        let (conn, conn_rx) = watch::channel(ConnState::default());
+        let arguments = supervisor::Arguments {
+            setup: setup.clone(),
+            first: None,
+            current,
+            conn,
+        };
+        let spawned = match parent {
+            Some(parent) => Supervisor::spawn_linked(None, Supervisor, arguments, parent).await,
+            None => Supervisor::spawn(None, Supervisor, arguments).await,
+        };
+        let (supervisor, _) = spawned
+            .map_err(|error| Error::protocol(format!("the supervisor cannot start: {error}")))?;
+        let shared = Shared {
+            supervisor,
+            setup,
+            current: current_rx,
+            conn: conn_rx,
+            waiters: AtomicU64::new(1),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            mode: Mode::Wait,
+        })
+    }
+
+    /// The current session, connecting first if need be. A session that is being recovered is returned at once: its
+    /// calls wait.
+    ///
+    /// # Errors
+    /// The attempt's; all callers that waited for it share the inner error.
+    pub async fn session(&self) -> Result<Session, Error> {
+        let current = self.shared.current.borrow().clone();
+        if let Some(session) = current.filter(|session| session.failure().is_none()) {
+            if self.mode == Mode::FailFast {
+                session.line().link(Mode::FailFast).await?;
+            }
+            return Ok(session.with_mode(self.mode));
         }
+        let mode = self.mode;
+        let session = self
+            .ask(|waiter, reply| Msg::Acquire {
+                mode,
+                waiter,
+                reply,
+            })
+            .await??;
+        if mode == Mode::FailFast {
+            session.line().link(Mode::FailFast).await?;
+        }
+        Ok(session.with_mode(mode))
     }
 
     /// Starts a process, connecting first if need be. Dropping the future abandons the start: a process that was
@@ -63,13 +142,39 @@ impl Environment {
     ///
     /// # Errors
     /// [`Error::delivery`] tells whether the process can have been started; [`Error::missing`] what it lacked.
-    pub async fn exec(&self, _command: Command) -> Result<Process, Error> {
-        Err(Error::disconnected("not connected", Delivery::NotSent))
+    pub async fn exec(&self, command: Command) -> Result<Process, Error> {
+        let session = self.session().await?;
+        exec::exec(&session, command, self.shared.supervisor.get_cell()).await
+    }
+
+    /// What the current session's executor says about itself; asked at most once per session.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session) and the call.
+    pub async fn info(&self) -> Result<EnvironmentInfo, Error> {
+        self.session().await?.info().await
+    }
+
+    /// Connects in the background.
+    pub fn start_connecting(&self) {
+        let _ = self.shared.supervisor.send_message(Msg::StartConnecting);
+    }
+
+    /// Waits until the first connection is made.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session).
+    pub async fn wait_until_ready(&self) -> Result<(), Error> {
+        self.ask(|waiter, reply| Msg::AwaitReady { waiter, reply })
+            .await?
     }
 
     /// A view that never starts, waits for or recovers anything: its calls fail at once unless the session is up.
     pub fn fail_fast(&self) -> Self {
-        self.clone()
+        Self {
+            shared: self.shared.clone(),
+            mode: Mode::FailFast,
+        }
     }
 
     /// Moves to the executor that is registered now, and returns when it has answered.
@@ -77,7 +182,9 @@ impl Environment {
     /// # Errors
     /// A failed lookup changes nothing; a failed replacement leaves the old session retired.
     pub async fn refresh(&self) -> Result<(), Error> {
-        Err(Error::protocol("refresh needs a registry"))
+        self.ask(|waiter, reply| Msg::Refresh { waiter, reply })
+            .await?
+            .map(|_| ())
     }
 
     /// The state of this moment, behind everything that was reported before.
@@ -85,7 +192,8 @@ impl Environment {
     /// # Errors
     /// The supervisor is gone.
     pub async fn snapshot(&self) -> Result<Snapshot, Error> {
-        Err(Error::disconnected("not connected", Delivery::NotSent))
+        self.ask(|waiter, reply| Msg::Snapshot { waiter, reply })
+            .await
     }
 
     /// Subscribes to the connection state.
@@ -93,12 +201,65 @@ impl Environment {
     /// # Errors
     /// The supervisor is gone.
     pub async fn watch(&self) -> Result<watch::Receiver<ConnState>, Error> {
-        Err(Error::disconnected("not connected", Delivery::NotSent))
+        let (reply, answer) = oneshot::channel();
+        let _ = self
+            .shared
+            .supervisor
+            .send_message(Msg::Subscribe { reply });
+        answer.await.map_err(|_| gone())
+    }
+
+    /// The connection state as published last.
+    pub fn state(&self) -> ConnState {
+        *self.shared.conn.borrow()
     }
 
     /// Tells the environment that the network is back or the machine awake: a pending retry runs now.
-    pub fn nudge(&self) {}
+    pub fn nudge(&self) {
+        let _ = self.shared.supervisor.send_message(Msg::Nudge);
+    }
 
-    /// Ends the environment: its session's link is closed, its handles fail.
-    pub async fn shutdown(&self) {}
+    /// Ends the environment: its session's link is closed, its handles fail. Processes live on until the executor's
+    /// retention ends.
+    pub async fn shutdown(&self) {
+        // Without a supervisor it has ended already.
+        let _ = self
+            .ask(|waiter, reply| Msg::Shutdown { waiter, reply })
+            .await;
+    }
+
+    /// Sends a request that names a waiter, and takes it back if the caller goes away.
+    async fn ask<T>(
+        &self,
+        message: impl FnOnce(WaiterId, oneshot::Sender<T>) -> Msg,
+    ) -> Result<T, Error> {
+        let waiter = WaiterId(self.shared.waiters.fetch_add(1, Relaxed));
+        let (reply, answer) = oneshot::channel();
+        let _ = self.shared.supervisor.send_message(message(waiter, reply));
+        let mut forget = Forget {
+            supervisor: Some(&self.shared.supervisor),
+            waiter,
+        };
+        let answer = answer.await.map_err(|_| gone());
+        forget.supervisor = None;
+        answer
+    }
+}
+
+/// Takes a request back when its caller goes away.
+struct Forget<'a> {
+    supervisor: Option<&'a ActorRef<Msg>>,
+    waiter: WaiterId,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        if let Some(supervisor) = self.supervisor {
+            let _ = supervisor.send_message(Msg::ForgetWaiter(self.waiter));
+        }
+    }
+}
+
+fn gone() -> Error {
+    call::replaced(Ended::SupervisorGone, Delivery::NotSent)
 }

@@ -2,16 +2,10 @@
 
 use std::fmt;
 
-/// Whether a request that ended without an answer can have had an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Delivery {
-    /// Not a byte of it entered a socket: it had no effect.
-    NotSent,
-    /// It was written, and no answer came: it may or may not have had its effect.
-    Unknown,
-}
+pub use mainstay_session::{Delivery, Denial, DialFailure, Error as ErrorKind, RequestFailure};
+use mainstay_wire::RpcError;
 
-/// What a failed start missed, when the executor could tell.
+/// What a failed start missed, when the executor could tell (`data.mainstayMissing`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Missing {
     /// The working directory.
@@ -23,72 +17,127 @@ pub enum Missing {
 /// Why an operation did not succeed. Cheap to clone; never contains a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
-    text: String,
-    code: Option<i64>,
-    delivery: Option<Delivery>,
+    kind: Box<ErrorKind>,
     missing: Option<Missing>,
 }
 
 impl Error {
-    pub(crate) fn disconnected(text: impl Into<String>, delivery: Delivery) -> Self {
-        Self {
-            text: text.into(),
-            code: None,
-            delivery: Some(delivery),
-            missing: None,
-        }
-    }
-
-    pub(crate) fn protocol(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            code: None,
-            delivery: None,
-            missing: None,
-        }
+    /// What happened.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
     }
 
     /// Set exactly when the operation ended without an answer: whether it can have had an effect.
     pub fn delivery(&self) -> Option<Delivery> {
-        self.delivery
+        self.kind.delivery()
     }
 
     /// The code of the executor's own failure answer (protocol.md 14), if that is what this is.
     pub fn code(&self) -> Option<i64> {
-        self.code
+        match self.kind.root() {
+            ErrorKind::Server { code, .. } => Some(*code),
+            _ => None,
+        }
     }
 
     /// For a failed start: what was missing, if the executor could tell.
     pub fn missing(&self) -> Option<Missing> {
         self.missing
     }
+
+    pub(crate) fn disconnected(text: impl Into<String>, delivery: Delivery) -> Self {
+        ErrorKind::Disconnected {
+            text: text.into(),
+            delivery,
+        }
+        .into()
+    }
+
+    pub(crate) fn protocol(text: impl Into<String>) -> Self {
+        ErrorKind::Protocol { text: text.into() }.into()
+    }
+
+    pub(crate) fn unsupported(feature: &str) -> Self {
+        Self::protocol(format!("the executor does not offer {feature}"))
+    }
+
+    /// Whether the request ended because its transport did (`session.md` 9.3, *transport-closed*).
+    pub(crate) fn is_transport_closed(&self) -> bool {
+        match self.kind.root() {
+            ErrorKind::Closed { .. } | ErrorKind::Disconnected { .. } => true,
+            ErrorKind::Server { code, text } => {
+                *code == -32000 && text == "JSON-RPC transport closed"
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn into_kind(self) -> ErrorKind {
+        *self.kind
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self {
+            kind: Box::new(kind),
+            missing: None,
+        }
+    }
+}
+
+impl From<RpcError> for Error {
+    fn from(error: RpcError) -> Self {
+        let missing =
+            error
+                .data
+                .as_ref()
+                .and_then(|data| match data.get("mainstayMissing")?.as_str()? {
+                    "cwd" => Some(Missing::Cwd),
+                    "program" => Some(Missing::Program),
+                    _ => None,
+                });
+        Self {
+            kind: Box::new(ErrorKind::Server {
+                code: error.code,
+                text: error.message,
+            }),
+            missing,
+        }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        self.kind.fmt(f)
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error")
-            .field("text", &self.text)
-            .field("code", &self.code)
-            .field("delivery", &self.delivery)
-            .finish()
+        self.kind.fmt(f)?;
+        match self.missing {
+            Some(missing) => write!(f, " (missing: {missing:?})"),
+            None => Ok(()),
+        }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&*self.kind)
+    }
+}
 
 impl From<Error> for std::io::Error {
+    /// The mapping of `environment.md` 6.
     fn from(error: Error) -> Self {
-        let kind = match (error.code, error.delivery) {
-            (Some(-32004), _) => std::io::ErrorKind::NotFound,
-            (Some(-32600), _) => std::io::ErrorKind::InvalidInput,
-            (None, Some(_)) => std::io::ErrorKind::BrokenPipe,
-            (Some(_), _) | (None, None) => std::io::ErrorKind::Other,
+        use std::io::ErrorKind as Io;
+        let kind = match error.kind.root() {
+            ErrorKind::Server { code: -32004, .. } => Io::NotFound,
+            ErrorKind::Server { code: -32600, .. } => Io::InvalidInput,
+            ErrorKind::Closed { .. } | ErrorKind::Disconnected { .. } => Io::BrokenPipe,
+            _ => Io::Other,
         };
         Self::new(kind, error)
     }

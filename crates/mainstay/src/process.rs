@@ -1,8 +1,19 @@
 //! A started process: what callers hold of it.
 
-use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::error::{Delivery, Error};
+use bytes::{Bytes, BytesMut};
+use mainstay_wire::extension::{Resize, ResizeParams};
+use mainstay_wire::process::{SignalCall, SignalParams, Terminate, TerminateParams};
+use tokio::sync::watch;
+
+pub use mainstay_wire::process::Signal;
+
+use crate::command::TtySize;
+use crate::error::Error;
+use crate::outlet::{Hold, Inlets, Progress, Tap};
+use crate::session::Session;
 use crate::stdin::Stdin;
 use crate::stream::{Events, OutputStream};
 
@@ -35,30 +46,7 @@ pub struct Output {
     pub stderr: Bytes,
 }
 
-/// A signal for a process group. All but `Interrupt` need an executor that announces `mainstaySignals`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// SIGINT.
-    Interrupt,
-    /// SIGTERM.
-    Terminate,
-    /// SIGHUP.
-    Hangup,
-    /// SIGQUIT.
-    Quit,
-    /// SIGKILL.
-    Kill,
-    /// SIGUSR1.
-    User1,
-    /// SIGUSR2.
-    User2,
-    /// SIGSTOP.
-    Stop,
-    /// SIGCONT.
-    Continue,
-}
-
-/// A process of the current session. It stays valid through recoveries, and fails for ever when its session ends.
+/// A process of one session. It stays valid through recoveries, and fails for ever when its session ends.
 /// Dropping it does not end the process.
 #[derive(Debug)]
 pub struct Process {
@@ -66,50 +54,203 @@ pub struct Process {
     pub stdin: Option<Stdin>,
     /// Standard output (or the terminal). Dropping it discards what comes.
     pub stdout: Option<OutputStream>,
-    /// Standard error. Dropping it discards what comes.
+    /// Standard error; a terminal has none. Dropping it discards what comes.
     pub stderr: Option<OutputStream>,
-    id: String,
+    status: Option<Tap>,
+    progress: watch::Receiver<Progress>,
+    hold: Arc<Hold>,
+    session: Session,
 }
 
 impl Process {
+    pub(crate) fn new(
+        session: Session,
+        hold: Arc<Hold>,
+        inlets: Inlets,
+        stdin: Option<Stdin>,
+    ) -> Self {
+        // Told in eighths of what may be under way, so that both streams together never hold the process up.
+        let worth = session
+            .setup()
+            .config
+            .credit_window
+            .min(session.setup().config.process_buffer)
+            / 8;
+        let tap = |pieces| Tap::new(pieces, hold.clone(), worth);
+        Self {
+            stdin,
+            stdout: Some(OutputStream::new(tap(inlets.stdout))),
+            stderr: inlets.stderr.map(|pieces| OutputStream::new(tap(pieces))),
+            status: Some(tap(inlets.status)),
+            progress: inlets.progress,
+            hold,
+            session,
+        }
+    }
+
     /// Its id within the session.
     pub fn id(&self) -> &str {
-        &self.id
+        &self.hold.key.process_id
     }
 
-    /// Takes both output streams and gives everything in one ordered stream instead.
+    /// Its session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Takes both output streams and gives everything in one ordered stream instead. What was taken before is missing.
     pub fn events(&mut self) -> Events {
-        Events::new(self.stdout.take(), self.stderr.take())
+        let streams = [self.stdout.take(), self.stderr.take()];
+        Events::new(
+            streams
+                .into_iter()
+                .flatten()
+                .map(OutputStream::into_tap)
+                .chain(self.status.take()),
+        )
     }
 
-    /// Waits until the process and its output streams have ended. Cancel-safe.
+    /// Waits until the process and its output streams have ended. Like every pipe, a stream that nobody reads holds
+    /// the process up when it is full: read both, or drop them. Cancel-safe.
     pub async fn wait(&mut self) -> Exit {
-        Exit::Lost(Error::disconnected("not connected", Delivery::NotSent))
+        let ended = self
+            .progress
+            .wait_for(|progress| progress.end.is_some())
+            .await;
+        match ended
+            .as_ref()
+            .ok()
+            .and_then(|progress| progress.end.clone())
+        {
+            Some(end) => end,
+            None => Exit::Lost(
+                self.session
+                    .failure()
+                    .unwrap_or_else(|| Error::protocol("the process table is gone")),
+            ),
+        }
+    }
+
+    /// Waits for the exit alone; output may still come. Cancel-safe.
+    pub async fn exited(&mut self) -> Exit {
+        let known = self
+            .progress
+            .wait_for(|progress| progress.exited.is_some() || progress.end.is_some())
+            .await;
+        match known
+            .as_ref()
+            .ok()
+            .map(|progress| (progress.exited, progress.end.clone()))
+        {
+            Some((Some(status), _)) => Exit::Exited(status),
+            Some((None, Some(end))) => end,
+            Some((None, None)) | None => Exit::Lost(
+                self.session
+                    .failure()
+                    .unwrap_or_else(|| Error::protocol("the process table is gone")),
+            ),
+        }
     }
 
     /// Closes standard input, reads everything, waits.
+    ///
+    /// # Errors
+    /// Output that was lost: a gap, or the process itself.
     pub async fn wait_with_output(mut self) -> Result<Output, Error> {
         drop(self.stdin.take());
-        Err(Error::disconnected("not connected", Delivery::NotSent))
+        let (mut stdout, mut stderr) = (self.stdout.take(), self.stderr.take());
+        let (stdout, stderr) = tokio::join!(read_all(stdout.as_mut()), read_all(stderr.as_mut()));
+        let exit = self.wait().await;
+        match (exit, stdout, stderr) {
+            (Exit::Lost(error), _, _) => Err(error),
+            (exit @ Exit::Exited(_), Ok(stdout), Ok(stderr)) => Ok(Output {
+                exit,
+                stdout,
+                stderr,
+            }),
+            (Exit::Exited(_), Err(error), _) | (Exit::Exited(_), _, Err(error)) => {
+                Err(Error::protocol(error.to_string()))
+            }
+        }
     }
 
-    /// Sends a signal to the process group (in a terminal: to its foreground job).
-    pub async fn signal(&self, _signal: Signal) -> Result<(), Error> {
-        Err(Error::disconnected("not connected", Delivery::NotSent))
+    /// Sends a signal to the process group (in a terminal: to its foreground job). Once, whatever happens.
+    ///
+    /// # Errors
+    /// All but `Interrupt` need an executor that announces `mainstaySignals`.
+    pub async fn signal(&self, signal: Signal) -> Result<(), Error> {
+        if signal != Signal::Interrupt && !self.session.features().signals {
+            return Err(Error::unsupported("signals other than interrupt"));
+        }
+        let params = SignalParams {
+            process_id: self.id().to_owned(),
+            signal,
+        };
+        self.session
+            .line()
+            .call::<SignalCall>(self.session.mode(), &params)
+            .await
+            .map(|_| ())
     }
 
     /// Kills the process group. `true` if a kill was sent.
+    ///
+    /// # Errors
+    /// As every call.
     pub async fn terminate(&self) -> Result<bool, Error> {
-        Err(Error::disconnected("not connected", Delivery::NotSent))
+        self.terminate_with(None).await
     }
 
-    /// Terminates politely, where the executor announces `mainstayTerminateGrace`: TERM, then KILL after `grace`.
-    pub async fn terminate_after(&self, _grace: std::time::Duration) -> Result<bool, Error> {
-        Err(Error::disconnected("not connected", Delivery::NotSent))
+    /// Terminates politely: TERM, then KILL after `grace`. Without `mainstayTerminateGrace` the KILL comes at once.
+    ///
+    /// # Errors
+    /// As every call.
+    pub async fn terminate_after(&self, grace: Duration) -> Result<bool, Error> {
+        let grace = self.session.features().terminate_grace.then_some(grace);
+        self.terminate_with(grace).await
     }
 
-    /// Changes the terminal's size, where the executor announces `mainstayResize`.
-    pub async fn resize(&self, _size: crate::TtySize) -> Result<(), Error> {
-        Err(Error::disconnected("not connected", Delivery::NotSent))
+    async fn terminate_with(&self, grace: Option<Duration>) -> Result<bool, Error> {
+        let grace_ms = grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+        let params = TerminateParams {
+            process_id: self.id().to_owned(),
+            grace_ms,
+        };
+        self.session
+            .line()
+            .clean_up::<Terminate>(&params)
+            .await
+            .map(|answer| answer.running)
     }
+
+    /// Changes the terminal's size.
+    ///
+    /// # Errors
+    /// The executor does not announce `mainstayResize`; else as every call.
+    pub async fn resize(&self, size: TtySize) -> Result<(), Error> {
+        if !self.session.features().resize {
+            return Err(Error::unsupported("a change of the terminal's size"));
+        }
+        let params = ResizeParams {
+            process_id: self.id().to_owned(),
+            rows: size.rows,
+            cols: size.cols,
+        };
+        self.session
+            .line()
+            .call::<Resize>(self.session.mode(), &params)
+            .await
+            .map(|_| ())
+    }
+}
+
+async fn read_all(stream: Option<&mut OutputStream>) -> std::io::Result<Bytes> {
+    let Some(stream) = stream else {
+        return Ok(Bytes::new());
+    };
+    let mut all = BytesMut::new();
+    while let Some(chunk) = stream.chunk().await? {
+        all.extend_from_slice(&chunk);
+    }
+    Ok(all.freeze())
 }

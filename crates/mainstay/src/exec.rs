@@ -1,0 +1,233 @@
+//! Starting a process on a session (`session.md` 8.1): which link, which entry, who goes on when the caller goes away.
+
+use std::sync::Arc;
+
+use mainstay_wire::PathUri;
+use mainstay_wire::extension::{Size, StartExtension};
+use mainstay_wire::process::{EnvPolicy, Inherit, StartParams};
+use ractor::{Actor, ActorCell};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::call;
+use crate::command::{Command, EnvInherit};
+use crate::error::{Delivery, Error};
+use crate::feed::{self, Chunks, Fed, Feed};
+use crate::link::LinkRef;
+use crate::outlet::{self, Hold, Key, Outlets};
+use crate::process::Process;
+use crate::process_table::{Refused, ToTable};
+use crate::session::Session;
+use crate::start::{self, InProgress, Start};
+use crate::stdin::Stdin;
+
+/// Writes that may wait between the writer and its Feed.
+const STDIN_QUEUE: usize = 16;
+
+/// Starts `command` on `session`.
+pub(crate) async fn exec(
+    session: &Session,
+    command: Command,
+    supervisor: ActorCell,
+) -> Result<Process, Error> {
+    let process_id: Arc<str> = command
+        .process_id
+        .clone()
+        .unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
+        .into();
+    let params = params(session, &command, &process_id).await?;
+    let with_stdin = command.pipe_stdin || command.tty.is_some();
+
+    let (outlets, inlets) = outlet::channels(command.tty.is_some());
+    let (link, key) = register(session, process_id, outlets).await?;
+    // From here on the entry goes when the caller does.
+    let orphan = Orphan {
+        key: Some(key.clone()),
+        table: session.table().clone(),
+    };
+    let in_progress = InProgress {
+        epoch: link.epoch(),
+        table: session.table().clone(),
+    };
+
+    let (reply, handed_over) = oneshot::channel();
+    let arguments = start::Arguments {
+        line: session.line().clone(),
+        link,
+        params,
+        key: key.clone(),
+        in_progress,
+        table: session.table().clone(),
+        reply,
+    };
+    let ended = |_| call::replaced(crate::marks::Ended::SupervisorGone, Delivery::NotSent);
+    let (start, _) = Start::spawn_linked(None, Start, arguments, supervisor.clone())
+        .await
+        .map_err(ended)?;
+    let _ = start.send_message(start::Msg::Run);
+
+    let gate = session.line().gate();
+    let outcome = tokio::select! {
+        biased;
+        ended = gate.shut() => Err(call::replaced(ended, Delivery::Unknown)),
+        outcome = handed_over => match outcome {
+            Ok(outcome) => outcome,
+            // Start crashed.
+            Err(_) => Err(Error::disconnected("the start crashed", Delivery::Unknown)),
+        },
+    };
+    let handed_over = match gate.ended() {
+        Some(ended) => return Err(call::replaced(ended, Delivery::Unknown)),
+        None => outcome?,
+    };
+    let stdin = if with_stdin {
+        Some(feed(session, &key, supervisor).await?)
+    } else {
+        None
+    };
+    let hold = Arc::new(Hold {
+        key,
+        table: session.table().clone(),
+    });
+    orphan.adopted();
+    // Start waits for this; if it does not come, the process is terminated.
+    let _ = handed_over.receipt.send(());
+    tracing::debug!("process started");
+    Ok(Process::new(session.clone(), hold, inlets, stdin))
+}
+
+/// Registers the start with the table, bound to one link. A start never moves to another link.
+async fn register(
+    session: &Session,
+    process_id: Arc<str>,
+    outlets: Outlets,
+) -> Result<(LinkRef, Key), Error> {
+    let mut outlets = outlets;
+    loop {
+        let link = session.line().link(session.mode()).await?;
+        let (reply, answer) = oneshot::channel();
+        let begin = ToTable::BeginStart {
+            epoch: link.epoch(),
+            process_id: process_id.clone(),
+            outlets,
+            reply,
+        };
+        if session.table().send(begin).is_err() {
+            return Err(session
+                .failure()
+                .unwrap_or_else(|| Error::protocol("the process table is gone")));
+        }
+        match answer.await {
+            Ok(Ok(key)) => return Ok((link, key)),
+            Ok(Err(Refused::For(error))) => return Err(error),
+            // The link is being left; its closed mark is set, so the next look-up waits for another one.
+            Ok(Err(Refused::Draining(returned))) => outlets = returned,
+            Err(_) => {
+                return Err(session
+                    .failure()
+                    .unwrap_or_else(|| Error::protocol("the process table is gone")));
+            }
+        }
+    }
+}
+
+async fn feed(session: &Session, key: &Key, supervisor: ActorCell) -> Result<Stdin, Error> {
+    let (chunks, receiver) = mpsc::channel(STDIN_QUEUE);
+    let (fed, fed_rx) = watch::channel(Fed::default());
+    let can_close = session.features().stdin_close;
+    let arguments = feed::Arguments {
+        line: session.line().clone(),
+        process_id: key.process_id.to_string(),
+        chunks: Chunks::new(receiver),
+        fed,
+        ordered: session.features().ordered_writes,
+        can_close,
+    };
+    let ended = |_| call::replaced(crate::marks::Ended::SupervisorGone, Delivery::Unknown);
+    let (feed, _) = Feed::spawn_linked(None, Feed, arguments, supervisor)
+        .await
+        .map_err(ended)?;
+    let _ = feed.send_message(feed::Msg::Run);
+    Ok(Stdin::new(chunks, fed_rx, can_close))
+}
+
+async fn params(
+    session: &Session,
+    command: &Command,
+    process_id: &str,
+) -> Result<StartParams, Error> {
+    let mut params = StartParams::new(
+        process_id,
+        command.argv.clone(),
+        cwd(session, command.cwd.as_deref()).await?,
+    );
+    params.arg0 = command.arg0.clone();
+    params.env = command.env.clone();
+    params.env_policy = Some(EnvPolicy {
+        inherit: match command.inherit {
+            EnvInherit::All => Inherit::All,
+            EnvInherit::Core => Inherit::Core,
+            EnvInherit::None => Inherit::None,
+        },
+        ignore_default_excludes: true,
+        exclude: Vec::new(),
+        set: Default::default(),
+        include_only: Vec::new(),
+    });
+    params.tty = command.tty.is_some();
+    params.pipe_stdin = command.pipe_stdin && command.tty.is_none();
+    params.mainstay = command
+        .tty
+        .filter(|_| session.features().resize)
+        .map(|size| StartExtension {
+            size: Some(Size {
+                rows: size.rows,
+                cols: size.cols,
+            }),
+        });
+    Ok(params)
+}
+
+/// An absolute path or URI as it is; anything else relative to the executor's own directory.
+async fn cwd(session: &Session, wanted: Option<&str>) -> Result<PathUri, Error> {
+    let bad =
+        |error: &dyn std::fmt::Display| Error::protocol(format!("working directory: {error}"));
+    match wanted {
+        Some(uri) if uri.starts_with("file:") => PathUri::parse(uri).map_err(|error| bad(&error)),
+        Some(path) if path.starts_with('/') => {
+            PathUri::from_native_bytes(path.as_bytes()).map_err(|error| bad(&error))
+        }
+        relative => {
+            let own = session
+                .info()
+                .await?
+                .cwd
+                .ok_or_else(|| bad(&"the executor does not tell its own"))?;
+            match relative {
+                Some(path) => own
+                    .join_native_bytes(path.as_bytes())
+                    .map_err(|error| bad(&error)),
+                None => Ok(own),
+            }
+        }
+    }
+}
+
+/// Removes the entry of a start whose caller went away (8.1.6). The executor's answer is Start's business.
+struct Orphan {
+    key: Option<Key>,
+    table: mpsc::UnboundedSender<ToTable>,
+}
+
+impl Orphan {
+    fn adopted(mut self) {
+        self.key = None;
+    }
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            let _ = self.table.send(ToTable::Orphan(key));
+        }
+    }
+}

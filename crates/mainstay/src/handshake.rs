@@ -1,0 +1,271 @@
+//! Handshake: makes one running link. Dials, speaks Noise over a relay, starts the link's Reader and Writer, runs
+//! `initialize`, reports, ends.
+//!
+//! Spawned by the supervisor, one at a time per attempt or recovery. Its work is one cancellable future: killing the
+//! actor drops it, and with it everything of the link that is not reported yet.
+//!
+//! | message | from | meaning |
+//! |---|---|---|
+//! | `Run` | supervisor | connect and report `LinkReady` or `ConnectFailed` |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mainstay_link::Link;
+use mainstay_link::relay::Bundle;
+use mainstay_session::event::Stage;
+use mainstay_session::ids::{Epoch, Op};
+use mainstay_wire::environment::EnvironmentInfo;
+use mainstay_wire::initialize::{Ignored, Initialize, InitializeParams, Initialized};
+use mainstay_wire::{Notice, envelope};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
+use tokio::time::{Instant, timeout_at};
+
+use crate::call;
+use crate::dialling;
+use crate::error::{Delivery, Error, ErrorKind};
+use crate::features;
+use crate::link::{CloseRequest, Lane, LinkRef};
+use crate::marks;
+use crate::ports::Ports;
+use crate::reader::{self, Reader};
+use crate::setup::{Direct, Setup};
+use crate::supervisor;
+use crate::writer::{self, WireSlots, Writer};
+
+/// One message: the work.
+#[derive(Debug)]
+pub(crate) enum Msg {
+    Run,
+}
+
+/// Where to.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Direct(Arc<Direct>),
+    Relay(Box<Bundle>),
+    Handed(Box<Link>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) op: Op,
+    pub(crate) epoch: Epoch,
+    pub(crate) target: Target,
+    pub(crate) resume: Option<String>,
+    pub(crate) ports: Ports,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) supervisor: ActorRef<supervisor::Msg>,
+}
+
+/// A running, initialised link.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) guard: LinkGuard,
+    pub(crate) session_id: String,
+    pub(crate) info: Option<EnvironmentInfo>,
+}
+
+/// Owns a link on behalf of whoever may still need it: dropping it closes the link.
+#[derive(Debug)]
+pub(crate) struct LinkGuard {
+    pub(crate) link: LinkRef,
+    pub(crate) reader: ActorCell,
+    pub(crate) writer: ActorCell,
+}
+
+impl Drop for LinkGuard {
+    fn drop(&mut self) {
+        self.link.closed().set();
+        self.link.close(CloseRequest::Unneeded);
+    }
+}
+
+/// The work, until `Run` takes it.
+#[derive(Debug)]
+pub(crate) struct State(Option<Arguments>);
+
+#[derive(Debug)]
+pub(crate) struct Handshake;
+
+impl Actor for Handshake {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Msg>,
+        work: Arguments,
+    ) -> Result<State, ActorProcessingErr> {
+        Ok(State(Some(work)))
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        message: Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Run => {
+                if let Some(work) = state.0.take() {
+                    run(work).await;
+                }
+                crate::lifecycle::done(&myself);
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn run(work: Arguments) {
+    let Arguments {
+        op,
+        epoch,
+        target,
+        resume,
+        ports,
+        setup,
+        supervisor,
+    } = work;
+    let message = match connect(epoch, target, resume, ports, &setup, &supervisor).await {
+        Ok(ready) => {
+            tracing::info!(epoch = epoch.0, "link up");
+            supervisor::Msg::LinkReady {
+                op,
+                epoch,
+                ready: Box::new(ready),
+            }
+        }
+        Err((stage, error)) => {
+            tracing::info!(epoch = epoch.0, ?stage, %error, "link could not be made");
+            supervisor::Msg::ConnectFailed {
+                op,
+                epoch,
+                stage,
+                error,
+            }
+        }
+    };
+    // Without a supervisor the message is dropped, and the link with it.
+    let _ = supervisor.send_message(message);
+}
+
+async fn connect(
+    epoch: Epoch,
+    target: Target,
+    resume: Option<String>,
+    ports: Ports,
+    setup: &Setup,
+    supervisor: &ActorRef<supervisor::Msg>,
+) -> Result<Ready, (Stage, Error)> {
+    let limit = setup.config.session.initialize_timeout;
+    let dial = |error| (Stage::Dial, error);
+    // One budget for the Noise handshake and `initialize`, from the open WebSocket.
+    let (link, slots, deadline) = match target {
+        Target::Direct(direct) => {
+            let link = dialling::direct(&direct).await.map_err(dial)?;
+            (link, WireSlots::direct(), Instant::now() + limit)
+        }
+        Target::Handed(link) => (*link, WireSlots::direct(), Instant::now() + limit),
+        Target::Relay(bundle) => {
+            let socket = dialling::rendezvous(&bundle, setup).await.map_err(dial)?;
+            let deadline = Instant::now() + limit;
+            let handshake = dialling::shake_hands(socket, &bundle, setup);
+            let link = match timeout_at(deadline, handshake).await {
+                Ok(link) => link.map_err(|error| (Stage::Handshake, error))?,
+                Err(_) => {
+                    return Err((
+                        Stage::Handshake,
+                        ErrorKind::InitializeTimeout { timeout: limit }.into(),
+                    ));
+                }
+            };
+            (link, WireSlots::relay(), deadline)
+        }
+    };
+    let guard = start(epoch, link, slots, ports, supervisor)
+        .await
+        .map_err(|error| (Stage::Initialize, error))?;
+    let answer = initialize(&guard.link, resume, setup, deadline, limit)
+        .await
+        .map_err(|error| (Stage::Initialize, error))?;
+    Ok(Ready {
+        guard,
+        session_id: answer.0,
+        info: answer.1,
+    })
+}
+
+/// Starts Reader and Writer, linked to the supervisor. They run before `initialize` is sent: a resumed session's
+/// processes may speak at once.
+async fn start(
+    epoch: Epoch,
+    link: Link,
+    slots: WireSlots,
+    ports: Ports,
+    supervisor: &ActorRef<supervisor::Msg>,
+) -> Result<LinkGuard, Error> {
+    let (reference, reader_ends, writer_ends) = LinkRef::new(epoch, supervisor.clone());
+    let Link { sink, source } = link;
+    let ending = |_| call::closed(Delivery::NotSent);
+    let arguments = writer::Arguments {
+        sink,
+        ends: writer_ends,
+        link: reference.clone(),
+        slots: slots.clone(),
+    };
+    let (writer, _) = Writer::spawn_linked(None, Writer, arguments, supervisor.get_cell())
+        .await
+        .map_err(ending)?;
+    let arguments = reader::Arguments {
+        source,
+        ends: reader_ends,
+        link: reference.clone(),
+        slots,
+        ports,
+        supervisor: supervisor.clone(),
+    };
+    let spawned = Reader::spawn_linked(None, Reader, arguments, supervisor.get_cell()).await;
+    let Ok((reader, _)) = spawned else {
+        writer.kill();
+        return Err(call::closed(Delivery::NotSent));
+    };
+    let guard = LinkGuard {
+        link: reference,
+        reader: reader.get_cell(),
+        writer: writer.get_cell(),
+    };
+    let _ = writer.send_message(writer::Msg::Run);
+    let _ = reader.send_message(reader::Msg::Run);
+    Ok(guard)
+}
+
+async fn initialize(
+    link: &LinkRef,
+    resume: Option<String>,
+    setup: &Setup,
+    deadline: Instant,
+    limit: Duration,
+) -> Result<(String, Option<EnvironmentInfo>), Error> {
+    // No generation yet: this link is nobody's but ours.
+    let (_keeper, gate) = marks::gate();
+    let params = InitializeParams {
+        client_name: setup.config.client_name.clone(),
+        // Understood only by executors that can take over; a session resumed by its own client may always be taken.
+        mainstay: Some(features::announce(resume.is_some())),
+        resume_session_id: resume,
+    };
+    let exchange = call::call::<Initialize>(link, &gate, Lane::Regular, &params);
+    let answer = match timeout_at(deadline, exchange).await {
+        Ok(answer) => answer?,
+        Err(_) => return Err(ErrorKind::InitializeTimeout { timeout: limit }.into()),
+    };
+    let initialized = envelope::notification(Initialized::METHOD, &Ignored {});
+    link.control()
+        .send(initialized)
+        .await
+        .map_err(|_| call::closed(Delivery::NotSent))?;
+    Ok((answer.session_id, answer.environment_info))
+}

@@ -1,0 +1,174 @@
+//! The way from holders of a session to its current link: calls that survive recoveries, and fail for ever once the
+//! session does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mainstay_session::event::Mode;
+use mainstay_session::ids::Gen;
+use mainstay_wire::Call;
+use tokio::sync::watch;
+
+use crate::call;
+use crate::error::{Delivery, Error, ErrorKind};
+use crate::link::{Lane, LinkRef};
+use crate::marks::{Ended, Gate};
+
+/// What the supervisor publishes about a session's link.
+#[derive(Clone, Debug)]
+pub(crate) enum Slot {
+    Up(LinkRef),
+    Recovering,
+    Failed(Error),
+    Retired,
+}
+
+/// One session's calls. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Line(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    generation: Gen,
+    gate: Gate,
+    slot: watch::Receiver<Slot>,
+}
+
+impl Line {
+    pub(crate) fn new(generation: Gen, gate: Gate, slot: watch::Receiver<Slot>) -> Self {
+        Self(Arc::new(Shared {
+            generation,
+            gate,
+            slot,
+        }))
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(crate) fn generation(&self) -> Gen {
+        self.0.generation
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.0.gate
+    }
+
+    /// Why the session can never carry a call again, if so.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        if let Some(ended) = self.0.gate.ended() {
+            return Some(call::replaced(ended, Delivery::NotSent));
+        }
+        match &*self.0.slot.borrow() {
+            Slot::Up(_) | Slot::Recovering => None,
+            Slot::Failed(error) => Some(error.clone()),
+            Slot::Retired => Some(call::replaced(Ended::Replaced, Delivery::NotSent)),
+        }
+    }
+
+    /// The link to use now; in waiting mode the next one, if there is none.
+    pub(crate) async fn link(&self, mode: Mode) -> Result<LinkRef, Error> {
+        if let Some(found) = self.look(&self.0.slot.borrow(), mode) {
+            return found;
+        }
+        let mut slot = self.0.slot.clone();
+        loop {
+            if let Some(found) = self.look(&slot.borrow_and_update(), mode) {
+                return found;
+            }
+            if slot.changed().await.is_err() {
+                let ended = self.gate().ended().unwrap_or(Ended::SupervisorGone);
+                return Err(call::replaced(ended, Delivery::NotSent));
+            }
+        }
+    }
+
+    /// What the slot means for a caller; `None`: wait for its next value.
+    fn look(&self, slot: &Slot, mode: Mode) -> Option<Result<LinkRef, Error>> {
+        if let Some(ended) = self.gate().ended() {
+            return Some(Err(call::replaced(ended, Delivery::NotSent)));
+        }
+        match (slot, mode) {
+            (Slot::Up(link), Mode::Wait | Mode::FailFast) if link.is_open() => {
+                Some(Ok(link.clone()))
+            }
+            (Slot::Up(_) | Slot::Recovering, Mode::FailFast) => Some(Err(Error::disconnected(
+                "the session is being recovered",
+                Delivery::NotSent,
+            ))),
+            (Slot::Up(_) | Slot::Recovering, Mode::Wait) => None,
+            (Slot::Failed(error), _) => Some(Err(error.clone())),
+            (Slot::Retired, _) => Some(Err(call::replaced(Ended::Replaced, Delivery::NotSent))),
+        }
+    }
+
+    /// One call on the current link.
+    pub(crate) async fn call<C: Call>(
+        &self,
+        mode: Mode,
+        params: &C::Params,
+    ) -> Result<C::Answer, Error> {
+        let link = self.link(mode).await?;
+        self.call_on::<C>(&link, Lane::Regular, params).await
+    }
+
+    /// One call on a link that was looked up before.
+    pub(crate) async fn call_on<C: Call>(
+        &self,
+        link: &LinkRef,
+        lane: Lane,
+        params: &C::Params,
+    ) -> Result<C::Answer, Error> {
+        call::call::<C>(link, self.gate(), lane, params)
+            .await
+            .map_err(in_session)
+    }
+
+    /// One call whose exchange may take `limit`; the wait for the link does not count.
+    pub(crate) async fn timed_on<C: Call>(
+        &self,
+        link: &LinkRef,
+        lane: Lane,
+        params: &C::Params,
+        limit: Duration,
+    ) -> Result<C::Answer, Error> {
+        call::timed::<C>(link, self.gate(), lane, params, limit)
+            .await
+            .map_err(in_session)
+    }
+
+    /// A clean-up call: it has its own slot and waits for a link whatever the caller's mode (4.9).
+    pub(crate) async fn clean_up<C: Call>(&self, params: &C::Params) -> Result<C::Answer, Error> {
+        let link = self.link(Mode::Wait).await?;
+        self.call_on::<C>(&link, Lane::Cleanup, params).await
+    }
+
+    /// A call that may be sent again when its link ends under it: only `process/read` and `process/write` (4, 8.5).
+    /// Ends with the session's failure, never with a closed transport.
+    pub(crate) async fn insist<C: Call>(
+        &self,
+        mode: Mode,
+        params: &C::Params,
+    ) -> Result<C::Answer, Error> {
+        loop {
+            match self.call::<C>(mode, params).await {
+                Err(error)
+                    if error.is_transport_closed()
+                        && self.failure().is_none()
+                        && mode == Mode::Wait => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+/// Callers of a session see a closed link as *disconnected* (4.8).
+fn in_session(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Closed { delivery } => {
+            Error::disconnected("exec-server transport disconnected", *delivery)
+        }
+        _ => error,
+    }
+}

@@ -1,0 +1,149 @@
+//! Lookup: one registry request series, under the rules of its operation (`session.md` 3.4, 5.3, 6.2).
+//!
+//! Spawned by the supervisor; its work is one cancellable future, ended by kill; ends with one `LookupDone`.
+//!
+//! | message | from | meaning |
+//! |---|---|---|
+//! | `Run` | supervisor | ask, again where the rules say so, report |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mainstay_link::relay::Bundle;
+use mainstay_session::delay::{self, Circumstances};
+use mainstay_session::ids::{CauseId, LookupTag, Op};
+use mainstay_session::lookup::{Elapsed, Lookup as Rules, LookupKind, Next};
+use mainstay_session::{Failure, Transport, Wait, classify};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::error::{Error, ErrorKind};
+use crate::registry::Registry;
+use crate::setup::{Destination, Setup};
+use crate::supervisor;
+
+/// One message: the work.
+#[derive(Debug)]
+pub(crate) enum Msg {
+    Run,
+}
+
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) lookup: LookupTag,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) supervisor: ActorRef<supervisor::Msg>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Lookup;
+
+impl Actor for Lookup {
+    type Msg = Msg;
+    type State = Arguments;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Msg>,
+        work: Arguments,
+    ) -> Result<Arguments, ActorProcessingErr> {
+        Ok(work)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        message: Msg,
+        work: &mut Arguments,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Run => {
+                let result = work.ask().await.map(Box::new);
+                let _ = work.supervisor.send_message(supervisor::Msg::LookupDone {
+                    lookup: work.lookup,
+                    result,
+                });
+                crate::lifecycle::done(&myself);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Arguments {
+    async fn ask(&self) -> Result<Bundle, Error> {
+        let Destination::Registry(registry) = &self.setup.destination else {
+            return Err(Error::protocol("there is no registry to ask"));
+        };
+        let kind = match self.lookup.op {
+            Op::Attempt(_) if self.setup.rules().deferred => LookupKind::Provisioned,
+            Op::Attempt(_) => LookupKind::Initial,
+            Op::Recovery(_) => LookupKind::Resume,
+            Op::Refresh(_) => LookupKind::Refresh,
+        };
+        self.series(registry, kind).await
+    }
+
+    async fn series(&self, registry: &Registry, kind: LookupKind) -> Result<Bundle, Error> {
+        let config = &self.setup.config.session;
+        let mut rules = Rules::new(kind);
+        let began = Instant::now();
+        // The reference's delays hash it; ours do not use it.
+        let key = uuid::Uuid::new_v4().to_string();
+        let mut result = registry.connect(rules.request_timeout(config)).await;
+        loop {
+            let error = match result {
+                Ok(bundle) => return Ok(bundle),
+                Err(error) => error,
+            };
+            let class = classify::classify(error.kind());
+            let elapsed = Elapsed {
+                lookup: began.elapsed(),
+                ready: began.elapsed(),
+            };
+            let Next::Again { earlier, within } = rules.failed(class, elapsed, config) else {
+                return Err(error);
+            };
+            let circumstances = Circumstances {
+                key: &key,
+                transport: Transport::Noise,
+                retry_after: retry_after(error.kind()),
+                restart_window: None,
+                retention: Duration::ZERO,
+                remaining: None,
+                random: crate::chance::random(),
+            };
+            let wait = Wait::Backoff {
+                after: Failure {
+                    cause: CauseId::default(),
+                    class,
+                },
+                earlier,
+            };
+            let pause = delay::duration(wait, config, &circumstances);
+            tracing::debug!(%error, ?pause, "registry asked again");
+            let again = async {
+                sleep(pause).await;
+                registry.connect(rules.request_timeout(config)).await
+            };
+            result = match timeout(within, again).await {
+                Ok(result) => result,
+                // A wait and request that would cross the deadline: the error before stands.
+                Err(_) => return Err(error),
+            };
+        }
+    }
+}
+
+/// `Retry-After`, where an error carries one.
+pub(crate) fn retry_after(error: &ErrorKind) -> Option<Duration> {
+    match error.root() {
+        ErrorKind::RegistryHttp { retry_after, .. } => *retry_after,
+        ErrorKind::Connect {
+            failure: crate::error::DialFailure::Http { retry_after, .. },
+            ..
+        } => *retry_after,
+        _ => None,
+    }
+}

@@ -1,0 +1,187 @@
+//! One process: its sequencer, its outlets, and the account of what is under way to its consumer.
+
+use mainstay_session::config::OnGap;
+use mainstay_session::replay::ReplayError;
+use mainstay_session::sequence::{Fact, Limits, Published, Sequencer};
+use mainstay_wire::extension::{Credit, CreditParams};
+use mainstay_wire::limits::CREDIT_INITIAL_WINDOW;
+use mainstay_wire::process::ReadAnswer;
+use mainstay_wire::{Notice, envelope};
+
+use crate::error::Error;
+use crate::features::Features;
+use crate::link::LinkRef;
+use crate::outlet::{Outlets, Piece, PieceKind};
+use crate::process::ExitStatus;
+use crate::setup::Setup;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Tells it from another process with the same id.
+    pub(super) number: u64,
+    /// The executor has answered its start.
+    pub(super) recoverable: bool,
+    sequencer: Sequencer,
+    outlets: Outlets,
+    /// Pieces delivered so far.
+    ordinal: u64,
+    /// Bytes delivered and not read yet.
+    waiting: usize,
+    /// Without credit: so many may wait before the link is held up. `None` with credit.
+    buffer: Option<usize>,
+    /// With credit: so many may be granted in all.
+    window: usize,
+    /// What is left of the last grant.
+    granted: usize,
+    /// Scratch for the sequencer.
+    published: Vec<Published>,
+}
+
+impl Entry {
+    pub(super) fn new(number: u64, outlets: Outlets, setup: &Setup, features: &Features) -> Self {
+        Self {
+            number,
+            recoverable: false,
+            sequencer: Sequencer::new(Limits::from(&setup.config.session)),
+            outlets,
+            ordinal: 0,
+            waiting: 0,
+            buffer: (!features.credit).then_some(setup.config.process_buffer),
+            window: setup.config.credit_window,
+            granted: CREDIT_INITIAL_WINDOW,
+            published: Vec::new(),
+        }
+    }
+
+    pub(super) fn last(&self) -> u64 {
+        self.sequencer.last()
+    }
+
+    /// Nothing will be delivered any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.sequencer.over()
+    }
+
+    /// Without credit: whether its consumer has to read before anything more is taken from the link.
+    pub(super) fn is_full(&self) -> bool {
+        self.buffer.is_some_and(|buffer| self.waiting > buffer)
+    }
+
+    /// A live event. `true` when it was the last.
+    pub(super) fn accept(&mut self, seq: u64, fact: Fact) -> bool {
+        if let Fact::Output { data, .. } = &fact {
+            self.granted = self.granted.saturating_sub(data.len());
+        }
+        let accepted = self.sequencer.accept(seq, fact, &mut self.published);
+        self.deliver_published();
+        if let Err(error) = accepted {
+            self.deliver(PieceKind::Lost(Error::protocol(error.to_string())));
+        }
+        self.is_over()
+    }
+
+    pub(super) fn replay(&mut self, answer: ReadAnswer, on_gap: OnGap) -> Result<(), ReplayError> {
+        let replayed = self.sequencer.replay(answer, on_gap, &mut self.published);
+        self.deliver_published();
+        replayed
+    }
+
+    /// The process is lost; only the first time, and not after its close.
+    pub(super) fn lose(&mut self, error: Error) {
+        if self.sequencer.fail() {
+            self.deliver(PieceKind::Lost(error));
+        }
+    }
+
+    /// Nobody will read: everything counts as read from now on.
+    pub(super) fn detach(&mut self) {
+        self.outlets.stdout = None;
+        self.outlets.stderr = None;
+        self.outlets.status = None;
+        self.waiting = 0;
+    }
+
+    pub(super) fn consumed(&mut self, bytes: usize) {
+        self.waiting = self.waiting.saturating_sub(bytes);
+    }
+
+    fn deliver_published(&mut self) {
+        let mut published = std::mem::take(&mut self.published);
+        for item in published.drain(..) {
+            self.deliver(match item {
+                Published::Event {
+                    fact: Fact::Output { stream, data },
+                    ..
+                } => PieceKind::Chunk {
+                    stream,
+                    bytes: data,
+                },
+                Published::Event {
+                    fact:
+                        Fact::Exited {
+                            code,
+                            sandbox_denied,
+                        },
+                    ..
+                }
+                | Published::Exited {
+                    code,
+                    sandbox_denied,
+                } => PieceKind::Exited(ExitStatus {
+                    code,
+                    sandbox_denied,
+                }),
+                Published::Event {
+                    fact: Fact::Closed, ..
+                } => PieceKind::Closed,
+                Published::Gap { first, last } => PieceKind::Gap { first, last },
+            });
+        }
+        self.published = published;
+    }
+
+    fn deliver(&mut self, what: PieceKind) {
+        self.ordinal += 1;
+        let piece = Piece {
+            ordinal: self.ordinal,
+            what,
+        };
+        self.waiting += piece.cost();
+        let unread = self.outlets.deliver(piece);
+        self.waiting -= unread;
+    }
+
+    /// Tells the executor how much it may send, when enough has become free to be worth a message.
+    pub(super) fn grant(&mut self, process_id: &str, link: &LinkRef) {
+        let free = self.window.saturating_sub(self.waiting);
+        if !self.is_over() && free >= self.granted + self.window / 4 {
+            self.send_grant(process_id, link, free);
+        }
+    }
+
+    /// The first grant on a new link: the executor starts from what it remembers.
+    pub(super) fn regrant(&mut self, process_id: &str, link: &LinkRef) {
+        if self.recoverable && !self.is_over() {
+            let free = self.window.saturating_sub(self.waiting);
+            self.send_grant(process_id, link, free);
+        }
+    }
+
+    fn send_grant(&mut self, process_id: &str, link: &LinkRef, window: usize) {
+        let params = CreditParams {
+            process_id: process_id.to_owned(),
+            ack_seq: self.sequencer.last(),
+            // A window of a machine's memory fits in 64 bits.
+            window: window as u64,
+        };
+        // A full control lane means that the link is about to be written or to end: the next event tries again.
+        if link
+            .control()
+            .try_send(envelope::notification(Credit::METHOD, &params))
+            .is_ok()
+        {
+            self.granted = window;
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! Reader: the receiving half of a link. Owns the pending calls, the inbound ids and the *closed* mark.
+//!
+//! Spawned by Handshake, linked to the supervisor. An actor for supervision only: it handles one message and then
+//! lives in a loop over its bounded inbox and the socket. Answers go to the callers, process and body events to the
+//! session's tables, everything that ends the link to the supervisor, as its last message.
+//!
+//! | message | from | meaning |
+//! |---|---|---|
+//! | `Run` | Handshake | read until the link ends |
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use mainstay_link::{LinkError, Source};
+use mainstay_session::admit::{Admission, admit_inbound};
+use mainstay_wire::RpcError;
+use mainstay_wire::envelope::{self, RequestId};
+use mainstay_wire::http::BodyDeltaParams;
+use mainstay_wire::limits::CALLS_IN_FLIGHT;
+use mainstay_wire::network::{Decision, PolicyAnswer, PolicyRequestParams};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{Delivery, Error};
+use crate::inbound::{self, Bad, Inbound};
+use crate::link::{CloseRequest, Lane, LinkRef, ReaderEnds, Reply, ToReader, close_requested};
+use crate::marks::Written;
+use crate::ports::{FromBody, FromLink, InboundSlot, LinkEvent, PolicyArrival, Ports};
+use crate::supervisor;
+use crate::writer::WireSlots;
+
+/// One message: the work.
+#[derive(Debug)]
+pub(crate) enum Msg {
+    Run,
+}
+
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) source: Source,
+    pub(crate) ends: ReaderEnds,
+    pub(crate) link: LinkRef,
+    pub(crate) slots: WireSlots,
+    pub(crate) ports: Ports,
+    pub(crate) supervisor: ActorRef<supervisor::Msg>,
+}
+
+/// The work, until `Run` takes it.
+#[derive(Debug)]
+pub(crate) struct State(Option<Work>);
+
+#[derive(Debug)]
+pub(crate) struct Reader;
+
+impl Actor for Reader {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Msg>,
+        arguments: Arguments,
+    ) -> Result<State, ActorProcessingErr> {
+        let Arguments {
+            source,
+            ends,
+            link,
+            slots,
+            ports,
+            supervisor,
+        } = arguments;
+        Ok(State(Some(Work {
+            source,
+            ends,
+            mark: ClosedOnDrop(link.clone()),
+            desk: Desk {
+                link,
+                slots,
+                ports,
+                pending: HashMap::new(),
+                inbound: HashSet::new(),
+            },
+            supervisor,
+        })))
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        message: Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Run => {
+                if let Some(work) = state.0.take() {
+                    work.run().await;
+                }
+                crate::lifecycle::done(&myself);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets *closed* and stops the Writer, however the Reader ends: after its loop, by panic, by kill.
+#[derive(Debug)]
+struct ClosedOnDrop(LinkRef);
+
+impl Drop for ClosedOnDrop {
+    fn drop(&mut self) {
+        self.0.closed().set();
+        self.0.close(CloseRequest::Ended);
+    }
+}
+
+#[derive(Debug)]
+struct Work {
+    source: Source,
+    ends: ReaderEnds,
+    mark: ClosedOnDrop,
+    desk: Desk,
+    supervisor: ActorRef<supervisor::Msg>,
+}
+
+/// Why the loop ended.
+#[derive(Debug)]
+enum End {
+    Eof {
+        restart: Option<Duration>,
+    },
+    Lost(LinkError),
+    Asked(CloseRequest),
+    Bad(Bad),
+    /// An answer of ours could not be queued (T3).
+    Mute,
+}
+
+impl Work {
+    async fn run(mut self) {
+        let end = self.serve().await;
+        let Self {
+            source,
+            mut ends,
+            mark,
+            desk,
+            supervisor,
+        } = self;
+        let epoch = desk.link.epoch();
+        // The order matters: closed, then drained, then reported (`session.md` 15.6).
+        drop(mark);
+        drop(source);
+        desk.drain(&mut ends.inbox).await;
+        let message = match end {
+            End::Bad(Bad::Fault(fault, text)) => supervisor::Msg::LinkFault {
+                epoch,
+                fault,
+                error: Error::protocol(text),
+            },
+            End::Bad(Bad::Malformed(text)) => down(epoch, Error::protocol(text), None),
+            End::Eof { restart } => down(epoch, lost("connection closed by the peer"), restart),
+            End::Lost(error) => down(epoch, lost(error), None),
+            End::Asked(CloseRequest::WriteFailed(text)) => down(epoch, lost(text), None),
+            End::Asked(CloseRequest::Exhausted) => {
+                down(epoch, lost("no slot was left for a clean-up call"), None)
+            }
+            End::Asked(CloseRequest::Ended | CloseRequest::Unneeded) => {
+                down(epoch, lost("closed"), None)
+            }
+            End::Mute => down(epoch, lost("an answer could not be sent"), None),
+        };
+        // If the supervisor is gone, nobody needs to know.
+        let _ = supervisor.send_message(message);
+    }
+
+    async fn serve(&mut self) -> End {
+        let Self {
+            source, ends, desk, ..
+        } = self;
+        loop {
+            let frame = tokio::select! {
+                biased;
+                asked = close_requested(&mut ends.close) => return End::Asked(asked),
+                message = ends.inbox.recv() => match message {
+                    Some(message) => {
+                        desk.take(message);
+                        continue;
+                    }
+                    None => return End::Asked(CloseRequest::Unneeded),
+                },
+                frame = source.recv() => frame,
+            };
+            let frame = match frame {
+                Ok(Some(frame)) => frame,
+                Ok(None) => {
+                    return End::Eof {
+                        restart: source.closed().and_then(|close| close.restart_window()),
+                    };
+                }
+                Err(error) => return End::Lost(error),
+            };
+            // A call may have been registered and answered since the inbox was looked at.
+            while let Ok(message) = ends.inbox.try_recv() {
+                desk.take(message);
+            }
+            let onward = match desk.handle(&frame) {
+                Ok(Some(onward)) => onward,
+                Ok(None) => continue,
+                Err(end) => return end,
+            };
+            tokio::select! {
+                biased;
+                sent = desk.send(onward) => if let Err(end) = sent {
+                    return end;
+                },
+                // A table that is full must not keep the link from being closed.
+                asked = close_requested(&mut ends.close) => return End::Asked(asked),
+            }
+        }
+    }
+}
+
+/// What a frame makes the Reader send.
+#[derive(Debug)]
+enum Onward {
+    Event(LinkEvent),
+    Body(BodyDeltaParams),
+    Say(String),
+}
+
+/// What the Reader keeps about messages under way.
+#[derive(Debug)]
+struct Desk {
+    link: LinkRef,
+    slots: WireSlots,
+    ports: Ports,
+    pending: HashMap<i64, Pending>,
+    inbound: HashSet<i64>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    lane: Lane,
+    written: Written,
+    /// `None`: nobody waits any more, but the call still holds a wire slot.
+    reply: Option<oneshot::Sender<Reply>>,
+}
+
+impl Desk {
+    fn take(&mut self, message: ToReader) {
+        match message {
+            ToReader::Register {
+                id,
+                lane,
+                written,
+                reply,
+            } => {
+                if self.pending.len() > 2 * CALLS_IN_FLIGHT {
+                    self.pending.retain(|_, call| {
+                        call.reply.as_ref().is_some_and(|reply| !reply.is_closed())
+                    });
+                }
+                self.pending.insert(
+                    id,
+                    Pending {
+                        lane,
+                        written,
+                        reply: Some(reply),
+                    },
+                );
+            }
+            ToReader::Forget { id } => {
+                if self.slots.bounded()
+                    && let Some(call) = self.pending.get_mut(&id)
+                    && call.written.is_set()
+                {
+                    call.reply = None;
+                } else {
+                    self.pending.remove(&id);
+                }
+            }
+            ToReader::InboundDone { id } => {
+                self.inbound.remove(&id);
+            }
+        }
+    }
+
+    /// Does what a frame asks for; what has to be sent on may have to wait for room.
+    fn handle(&mut self, frame: &Bytes) -> Result<Option<Onward>, End> {
+        Ok(match inbound::read(frame).map_err(End::Bad)? {
+            Inbound::Answer { id, reply } => {
+                self.answer(id, reply);
+                None
+            }
+            Inbound::Process(notice) => Some(Onward::Event(LinkEvent::Process(notice))),
+            Inbound::Audit(record) => Some(Onward::Event(LinkEvent::Audit(record))),
+            Inbound::Body(delta) => Some(Onward::Body(delta)),
+            Inbound::Missing(_) | Inbound::Nothing => None,
+            Inbound::Request { id, method, params } => Some(self.request(id, &method, params)?),
+        })
+    }
+
+    async fn send(&self, onward: Onward) -> Result<(), End> {
+        let epoch = self.link.epoch();
+        match onward {
+            // The tables live as long as the session; without them it has failed, and nobody misses these.
+            Onward::Event(event) => {
+                let _ = self.ports.events.send(FromLink { epoch, event }).await;
+            }
+            Onward::Body(delta) => {
+                let _ = self.ports.bodies.send(FromBody { epoch, delta }).await;
+            }
+            Onward::Say(message) => self
+                .link
+                .control()
+                .send(message)
+                .await
+                .map_err(|_| End::Mute)?,
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, id: i64, reply: Reply) {
+        if let Some(call) = self.pending.remove(&id) {
+            if call.written.is_set() {
+                self.slots.give_back(call.lane);
+            }
+            if let Some(port) = call.reply {
+                // The caller may have gone.
+                let _ = port.send(reply);
+            }
+        }
+    }
+
+    /// An inbound request: admission (`session.md` 10.2), then the table decides who decides.
+    fn request(
+        &mut self,
+        id: RequestId,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Onward, End> {
+        let number = match &id {
+            RequestId::Int(number) => *number,
+            RequestId::Text(_) => -1,
+        };
+        let in_flight = self.inbound.contains(&number);
+        match admit_inbound(
+            method,
+            &id,
+            in_flight,
+            self.ports.inbound.available_permits(),
+        ) {
+            Admission::Take => {}
+            Admission::Deny => return Ok(denied(&id)),
+            Admission::UnknownMethod => {
+                return Ok(Onward::Say(envelope::failure(
+                    &id,
+                    &RpcError::client_method_not_found(method),
+                )));
+            }
+            Admission::Fault(fault) => {
+                return Err(End::Bad(Bad::Fault(
+                    fault,
+                    format!("inbound request id {id}"),
+                )));
+            }
+        }
+        // The permits are shared with the session's other link, if one is being left.
+        let Ok(permit) = self.ports.inbound.clone().try_acquire_owned() else {
+            return Ok(denied(&id));
+        };
+        let Ok(params) = envelope::decode_params::<PolicyRequestParams>(params) else {
+            let error = RpcError::invalid_params("invalid network policy request params");
+            return Ok(Onward::Say(envelope::failure(&id, &error)));
+        };
+        self.inbound.insert(number);
+        let slot = InboundSlot {
+            id: number,
+            link: self.link.clone(),
+            _permit: permit,
+        };
+        Ok(Onward::Event(LinkEvent::Policy(PolicyArrival {
+            id,
+            params,
+            link: self.link.clone(),
+            slot,
+        })))
+    }
+
+    /// Ends every pending call. The link is marked closed already, so none is written from here on.
+    async fn drain(mut self, inbox: &mut mpsc::Receiver<ToReader>) {
+        inbox.close();
+        while let Some(message) = inbox.recv().await {
+            self.take(message);
+        }
+        for (_, call) in self.pending {
+            if let Some(port) = call.reply {
+                let delivery = if call.written.is_set() {
+                    Delivery::Unknown
+                } else {
+                    Delivery::NotSent
+                };
+                let _ = port.send(Reply::Closed(delivery));
+            }
+        }
+    }
+}
+
+fn denied(id: &RequestId) -> Onward {
+    Onward::Say(envelope::success(
+        id,
+        &PolicyAnswer {
+            decision: Decision::not_allowed(),
+        },
+    ))
+}
+
+fn lost(why: impl std::fmt::Display) -> Error {
+    Error::disconnected(
+        format!("exec-server transport disconnected: {why}"),
+        Delivery::NotSent,
+    )
+}
+
+fn down(
+    epoch: mainstay_session::ids::Epoch,
+    error: Error,
+    restart: Option<Duration>,
+) -> supervisor::Msg {
+    supervisor::Msg::LinkDown {
+        epoch,
+        error,
+        restart,
+    }
+}

@@ -1,0 +1,243 @@
+//! The client of an environment registry: one request, `connect`, and every way it can fail (`session.md` 9.2).
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use mainstay_link::relay::Bundle;
+use mainstay_noise::{Identity, Suite};
+use mainstay_wire::registry::{
+    ConnectAnswer, ConnectRequest, EnvironmentId, connect_path, read_error,
+};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::watch;
+
+use crate::dialling::without_query;
+use crate::error::{Error, ErrorKind, RequestFailure};
+use crate::outbound::OutboundPolicy;
+
+/// Bytes of an answer that are read at most: a bundle needs about 3 KiB.
+const ANSWER: usize = 256 << 10;
+
+/// An environment registry that knows the current executor of an environment.
+#[derive(Clone)]
+pub struct RegistryConfig {
+    /// Base URL, `http://` or `https://`.
+    pub url: String,
+    /// Environment id, `[A-Za-z0-9_-]{1,256}`.
+    pub environment: String,
+    /// Bearer token of the harness role.
+    pub token: SecretString,
+    /// Sent as `chatgpt-account-id` when set.
+    pub account: Option<String>,
+}
+
+impl fmt::Debug for RegistryConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegistryConfig")
+            .field("url", &without_query(&self.url))
+            .field("environment", &self.environment)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One environment's way to its registry. Keeps the harness identity, the same for every lookup and handshake.
+pub(crate) struct Registry {
+    base: String,
+    environment: EnvironmentId,
+    account: Option<HeaderValue>,
+    /// The bearer token; renewed through [`Registry::renew`].
+    token: watch::Sender<HeaderValue>,
+    http: reqwest::Client,
+    pub(crate) identity: Identity,
+    pub(crate) policy: Option<OutboundPolicy>,
+}
+
+impl Registry {
+    /// # Errors
+    /// An unusable URL, environment id, token or TLS set-up.
+    pub(crate) fn new(
+        config: RegistryConfig,
+        policy: Option<OutboundPolicy>,
+    ) -> Result<Self, Error> {
+        let base = config.url.trim().trim_end_matches('/').to_owned();
+        match reqwest::Url::parse(&base) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") => {}
+            Ok(_) => return Err(bad("the URL is neither http nor https")),
+            Err(error) => return Err(bad(error)),
+        }
+        let environment = EnvironmentId::parse(&config.environment).map_err(bad)?;
+        let account = config
+            .account
+            .map(|account| HeaderValue::from_str(&account))
+            .transpose()
+            .map_err(bad)?;
+        let mut http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .tcp_nodelay(true);
+        if base.starts_with("https:") {
+            let mut tls = (*mainstay_link::tls::client_config().map_err(bad)?).clone();
+            tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+            http = http.tls_backend_preconfigured(tls);
+        }
+        Ok(Self {
+            base,
+            environment,
+            account,
+            token: watch::channel(bearer(&config.token)?).0,
+            http: http.build().map_err(bad)?,
+            identity: Identity::generate().map_err(bad)?,
+            policy,
+        })
+    }
+
+    /// Uses another token from now on.
+    ///
+    /// # Errors
+    /// It cannot stand in a header.
+    pub(crate) fn renew(&self, token: &SecretString) -> Result<(), Error> {
+        self.token.send_replace(bearer(token)?);
+        Ok(())
+    }
+
+    /// Asks for the executor that is registered now.
+    pub(crate) async fn connect(&self, limit: Duration) -> Result<Bundle, Error> {
+        let timeout = || {
+            request(
+                RequestFailure::Timeout,
+                format!("no answer within {limit:?}"),
+            )
+        };
+        let answer = tokio::time::timeout(limit, self.exchange())
+            .await
+            .map_err(|_| timeout())??;
+        let answer: ConnectAnswer =
+            serde_json::from_slice(&answer).map_err(|error| ErrorKind::Json {
+                text: format!("answer of the environment registry: {error}"),
+            })?;
+        if answer.environment_id != self.environment.as_str() {
+            return Err(Error::protocol(
+                "environment registry returned a different environment id",
+            ));
+        }
+        Bundle::try_from(answer).map_err(|error| Error::protocol(error.to_string()))
+    }
+
+    async fn exchange(&self) -> Result<BytesMut, Error> {
+        let url = format!("{}{}", self.base, connect_path(&self.environment));
+        if let Some(policy) = &self.policy {
+            policy.check_url(&url)?;
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, self.token.borrow().clone());
+        if let Some(account) = &self.account {
+            headers.insert("chatgpt-account-id", account.clone());
+        }
+        let body = ConnectRequest {
+            harness_public_key: self.identity.public(Suite::HybridIk).to_wire(),
+        };
+        let response = self
+            .http
+            .post(url)
+            .headers(headers)
+            .json(&body)
+            .send()
+            .await
+            .map_err(transport)?;
+        let status = response.status();
+        let retry_after = retry_after(&response);
+        let body = read(response).await?;
+        if status.is_success() {
+            Ok(body)
+        } else {
+            Err(refused(status, retry_after, &body))
+        }
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("base", &self.base)
+            .field("environment", &self.environment)
+            .finish_non_exhaustive()
+    }
+}
+
+async fn read(mut response: Response) -> Result<BytesMut, Error> {
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await.map_err(transport)? {
+        if body.len() + chunk.len() > ANSWER {
+            return Err(Error::protocol(format!(
+                "the environment registry's answer is above {ANSWER} bytes"
+            )));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Error {
+    match status.as_u16() {
+        401 | 403 => ErrorKind::RegistryAuthentication {
+            text: format!("{status}: {}", read_error(body, "empty error body").1),
+        },
+        status => {
+            let (code, text) = read_error(body, "empty or malformed error body");
+            ErrorKind::RegistryHttp {
+                status,
+                code,
+                text,
+                retry_after,
+            }
+        }
+    }
+    .into()
+}
+
+/// `Retry-After` in its seconds form.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    value.trim().parse().ok().map(Duration::from_secs)
+}
+
+fn transport(error: reqwest::Error) -> Error {
+    let failure = if error.is_timeout() {
+        RequestFailure::Timeout
+    } else if error.is_connect() {
+        RequestFailure::Connect
+    } else if error.is_decode() {
+        RequestFailure::Decode
+    } else if error.is_builder() {
+        RequestFailure::Build
+    } else {
+        // A connection that ended before or within the answer.
+        RequestFailure::Body
+    };
+    // The source's text says what happened; reqwest's own repeats the URL.
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    request(failure, cause.to_string())
+}
+
+fn request(failure: RequestFailure, text: String) -> Error {
+    ErrorKind::RegistryRequest { failure, text }.into()
+}
+
+fn bearer(token: &SecretString) -> Result<HeaderValue, Error> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))
+        .map_err(|_| bad("the token cannot stand in a header"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn bad(text: impl fmt::Display) -> Error {
+    ErrorKind::RegistryConfiguration {
+        text: text.to_string(),
+    }
+    .into()
+}

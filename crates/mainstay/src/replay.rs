@@ -1,0 +1,146 @@
+//! Replay: after a resume, catches up with every process on a link that nobody else can use yet (`session.md` 8.4),
+//! all of them pipelined (W9).
+//!
+//! Spawned by the supervisor; ends with one `ReplayDone`, an error only if the transport closed.
+//!
+//! | message | from | meaning |
+//! |---|---|---|
+//! | `Run` | supervisor | read, hand to the table, report |
+
+use futures_util::{StreamExt, stream};
+use mainstay_session::ids::RecoveryId;
+use mainstay_wire::process::{Read, ReadParams, Terminate, TerminateParams};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::call;
+use crate::error::{Delivery, Error};
+use crate::link::{Lane, LinkRef};
+use crate::marks::Gate;
+use crate::process_table::{ToReplay, ToTable};
+use crate::supervisor;
+
+/// Reads under way at once: each answer may hold a whole log.
+const PIPELINE: usize = 16;
+
+/// One message: the work.
+#[derive(Debug)]
+pub(crate) enum Msg {
+    Run,
+}
+
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) recovery: RecoveryId,
+    pub(crate) link: LinkRef,
+    pub(crate) gate: Gate,
+    pub(crate) table: mpsc::UnboundedSender<ToTable>,
+    pub(crate) supervisor: ActorRef<supervisor::Msg>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Replay;
+
+impl Actor for Replay {
+    type Msg = Msg;
+    type State = Arguments;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Msg>,
+        work: Arguments,
+    ) -> Result<Arguments, ActorProcessingErr> {
+        Ok(work)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        message: Msg,
+        work: &mut Arguments,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Run => {
+                let result = work.all().await;
+                let report = supervisor::Msg::ReplayDone {
+                    recovery: work.recovery,
+                    epoch: work.link.epoch(),
+                    result,
+                };
+                let _ = work.supervisor.send_message(report);
+                crate::lifecycle::done(&myself);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Arguments {
+    async fn all(&self) -> Result<(), Error> {
+        let (reply, processes) = oneshot::channel();
+        if self.table.send(ToTable::TakeReplay { reply }).is_err() {
+            return Ok(());
+        }
+        let Ok(processes) = processes.await else {
+            return Ok(());
+        };
+        let mut reads = stream::iter(processes)
+            .map(|process| self.one(process))
+            .buffer_unordered(PIPELINE);
+        while let Some(result) = reads.next().await {
+            result?;
+        }
+        // The link may have closed after the last answer: then the resume has failed all the same.
+        if self.link.is_open() {
+            Ok(())
+        } else {
+            Err(call::closed(Delivery::NotSent))
+        }
+    }
+
+    /// Catches up with one process. Its own failure ends the process, not the replay.
+    async fn one(&self, process: ToReplay) -> Result<(), Error> {
+        let ToReplay { key, last } = process;
+        let params = ReadParams {
+            process_id: key.process_id.to_string(),
+            after_seq: Some(last),
+            max_bytes: None,
+            wait_ms: Some(0),
+        };
+        let failure = match call::call::<Read>(&self.link, &self.gate, Lane::Regular, &params).await
+        {
+            Ok(answer) => {
+                let (reply, replayed) = oneshot::channel();
+                let _ = self.table.send(ToTable::Replayed {
+                    key: key.clone(),
+                    answer: Box::new(answer),
+                    reply,
+                });
+                match replayed.await {
+                    Ok(Err(failure)) => failure,
+                    Ok(Ok(())) | Err(_) => return Ok(()),
+                }
+            }
+            Err(error) if error.is_transport_closed() => return Err(error),
+            Err(error) => Error::protocol(format!(
+                "failed to recover process {}: {error}",
+                key.process_id
+            )),
+        };
+        let terminate = TerminateParams {
+            process_id: key.process_id.to_string(),
+            grace_ms: None,
+        };
+        match call::call::<Terminate>(&self.link, &self.gate, Lane::Cleanup, &terminate).await {
+            Err(error) if error.is_transport_closed() => return Err(error),
+            // Whatever else it says: the process is given up.
+            Ok(_) | Err(_) => {}
+        }
+        let _ = self.table.send(ToTable::Lost {
+            key,
+            error: failure,
+        });
+        Ok(())
+    }
+}

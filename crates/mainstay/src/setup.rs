@@ -1,0 +1,83 @@
+//! What an environment is made of: fixed for its life, shared by its actors.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mainstay_link::DialOptions;
+use mainstay_session::{Outcome, Rules, Transport};
+
+use crate::config::Config;
+use crate::registry::Registry;
+
+/// Told once about each attempt to connect while no session has ever existed (`session.md` 3.5): how it ended, and how
+/// long it took. An attempt that ended before it did anything has no duration.
+pub type Observer = Arc<dyn Fn(Attempted, Option<Duration>) + Send + Sync>;
+
+/// How such an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Attempted {
+    /// Its session was installed.
+    Success,
+    /// It failed.
+    Failure,
+    /// It was superseded or dropped.
+    Cancelled,
+}
+
+/// An executor's own listener.
+#[derive(Clone, Debug)]
+pub(crate) struct Direct {
+    pub(crate) url: String,
+    pub(crate) options: DialOptions,
+}
+
+/// Where an environment connects to.
+#[derive(Debug)]
+pub(crate) enum Destination {
+    Direct(Arc<Direct>),
+    Registry(Arc<Registry>),
+    /// Sockets that the host hands over.
+    Accepted,
+}
+
+/// See the module.
+pub(crate) struct Setup {
+    pub(crate) destination: Destination,
+    pub(crate) config: Config,
+    pub(crate) observer: Option<Observer>,
+}
+
+impl Setup {
+    pub(crate) fn rules(&self) -> Rules {
+        let transport = match &self.destination {
+            Destination::Direct(_) => Transport::WebSocket,
+            Destination::Registry(_) => Transport::Noise,
+            Destination::Accepted => Transport::Accepted,
+        };
+        Rules {
+            panic_budget: self.config.session.panic_budget,
+            ..Rules::new(transport)
+        }
+    }
+
+    pub(crate) fn observe(&self, outcome: Outcome, duration: Option<Duration>) {
+        if let Some(observer) = &self.observer {
+            let attempted = match outcome {
+                Outcome::Success => Attempted::Success,
+                Outcome::Failure => Attempted::Failure,
+                Outcome::Cancelled => Attempted::Cancelled,
+            };
+            observer(attempted, duration);
+        }
+    }
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup")
+            .field("destination", &self.destination)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,498 @@
+//! Supervisor: one per environment, the only one that moves its session. A thin shell around
+//! [`Machine`]: every handler turns its message into an event and applies the effects that come back. It never awaits
+//! the network, a timer or another actor; the one await is `spawn_linked`, whose `pre_start` waits for nothing.
+//!
+//! | message | from |
+//! |---|---|
+//! | `Acquire`, `AwaitReady`, `StartConnecting`, `Refresh`, `Snapshot`, `Subscribe`, `ForgetWaiter`, `Nudge`, `Shutdown` | handles |
+//! | `ClaimReplacement`, `ReplaceSocket`, `AbandonClaim` | the host, for accepted sockets |
+//! | `PolicyPublished`, `CredentialsChanged` | handles |
+//! | `LookupDone` | Lookup |
+//! | `LinkReady`, `ConnectFailed` | Handshake |
+//! | `LinkDown`, `LinkFault` | Reader, timed calls |
+//! | `ReplayDone` | Replay |
+//! | `StartsDrained` | ProcessTable |
+//! | `ProbeDone` | Probe |
+//! | `Due` | timers |
+//! | `Gone` | itself: supervision events, queued behind what the child had sent (`session.md` 15.7) |
+
+mod effects;
+mod entries;
+mod shelf;
+mod timers;
+mod words;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mainstay_link::Link;
+use mainstay_link::relay::Bundle;
+use mainstay_session::event::{Event, Fault, How, Mode, Stage};
+use mainstay_session::ids::{
+    Child, ClaimId, Epoch, Gen, LookupTag, Op, RecoveryId, RefreshId, Timer, WaiterId,
+};
+use mainstay_session::{ConnState, Machine};
+use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::sync::{oneshot, watch};
+
+use crate::environment::Snapshot;
+use crate::error::Error;
+use crate::handshake::Ready;
+use crate::session::Session;
+use crate::setup::Setup;
+use entries::{LinkEntry, SessionEntry, Sessionless};
+use shelf::Shelf;
+
+/// How long the links may take to say goodbye at the end.
+const FAREWELL: Duration = Duration::from_millis(1500);
+
+/// See the module's table.
+#[derive(Debug)]
+pub(crate) enum Msg {
+    Acquire {
+        mode: Mode,
+        waiter: WaiterId,
+        reply: oneshot::Sender<Result<Session, Error>>,
+    },
+    AwaitReady {
+        waiter: WaiterId,
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    StartConnecting,
+    Refresh {
+        waiter: WaiterId,
+        reply: oneshot::Sender<Result<Session, Error>>,
+    },
+    Snapshot {
+        waiter: WaiterId,
+        reply: oneshot::Sender<Snapshot>,
+    },
+    Subscribe {
+        reply: oneshot::Sender<watch::Receiver<ConnState>>,
+    },
+    ForgetWaiter(WaiterId),
+    ClaimReplacement {
+        waiter: WaiterId,
+        reply: oneshot::Sender<Result<ClaimId, Error>>,
+    },
+    ReplaceSocket {
+        claim: ClaimId,
+        socket: Box<Link>,
+        waiter: WaiterId,
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    AbandonClaim(ClaimId),
+    PolicyPublished,
+    CredentialsChanged,
+    Nudge,
+    Shutdown {
+        waiter: WaiterId,
+        reply: oneshot::Sender<()>,
+    },
+    LookupDone {
+        lookup: LookupTag,
+        result: Result<Box<Bundle>, Error>,
+    },
+    LinkReady {
+        op: Op,
+        epoch: Epoch,
+        ready: Box<Ready>,
+    },
+    ConnectFailed {
+        op: Op,
+        epoch: Epoch,
+        stage: Stage,
+        error: Error,
+    },
+    LinkDown {
+        epoch: Epoch,
+        error: Error,
+        restart: Option<Duration>,
+    },
+    LinkFault {
+        epoch: Epoch,
+        fault: Fault,
+        error: Error,
+    },
+    ReplayDone {
+        recovery: RecoveryId,
+        epoch: Epoch,
+        result: Result<(), Error>,
+    },
+    StartsDrained(RecoveryId),
+    ProbeDone {
+        refresh: RefreshId,
+        epoch: Epoch,
+        result: Result<(), Error>,
+    },
+    Due(Timer),
+    Gone {
+        actor: ActorId,
+        how: How,
+    },
+    FarewellOver,
+}
+
+/// Who waits for an answer, and for which kind.
+#[derive(Debug)]
+pub(crate) enum Port {
+    Session(oneshot::Sender<Result<Session, Error>>),
+    Ready(oneshot::Sender<Result<(), Error>>),
+    Snapshot(oneshot::Sender<Snapshot>),
+    Claim(oneshot::Sender<Result<ClaimId, Error>>),
+    Socket(oneshot::Sender<Result<(), Error>>),
+    ShutDown(oneshot::Sender<()>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) setup: Arc<Setup>,
+    /// The first socket, if the host supplies them.
+    pub(crate) first: Option<Box<Link>>,
+    /// Written here and read by handles: the current session and the connection state.
+    pub(crate) current: watch::Sender<Option<Session>>,
+    pub(crate) conn: watch::Sender<ConnState>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    machine: Machine,
+    setup: Arc<Setup>,
+    shelf: Shelf,
+    waiters: HashMap<WaiterId, Port>,
+    links: HashMap<Epoch, LinkEntry>,
+    sessions: HashMap<Gen, SessionEntry>,
+    /// Event queues of links that have no session yet.
+    sessionless: HashMap<Epoch, Sessionless>,
+    children: HashMap<Child, ActorCell>,
+    timers: HashMap<Timer, timers::Armed>,
+    /// When each operation sent its first child out.
+    began: HashMap<Op, tokio::time::Instant>,
+    /// The host's first socket, until it is used.
+    first: Option<Box<Link>>,
+    current: watch::Sender<Option<Session>>,
+    conn: watch::Sender<ConnState>,
+    /// Set once shut down: who wants to know when the links have said goodbye.
+    ending: Option<Vec<oneshot::Sender<()>>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Supervisor;
+
+impl Actor for Supervisor {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Msg>,
+        arguments: Arguments,
+    ) -> Result<State, ActorProcessingErr> {
+        let Arguments {
+            setup,
+            first,
+            current,
+            conn,
+        } = arguments;
+        Ok(State {
+            machine: Machine::new(setup.rules()),
+            setup,
+            shelf: Shelf::default(),
+            waiters: HashMap::new(),
+            links: HashMap::new(),
+            sessions: HashMap::new(),
+            sessionless: HashMap::new(),
+            children: HashMap::new(),
+            timers: HashMap::new(),
+            began: HashMap::new(),
+            first,
+            current,
+            conn,
+            ending: None,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        message: Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Acquire {
+                mode,
+                waiter,
+                reply,
+            } => {
+                state.waiters.insert(waiter, Port::Session(reply));
+                state.feed(&myself, Event::Acquire { mode, waiter }).await;
+            }
+            Msg::AwaitReady { waiter, reply } => {
+                state.waiters.insert(waiter, Port::Ready(reply));
+                state.feed(&myself, Event::AwaitReady { waiter }).await;
+            }
+            Msg::StartConnecting => state.feed(&myself, Event::StartConnecting).await,
+            Msg::Refresh { waiter, reply } => {
+                state.waiters.insert(waiter, Port::Session(reply));
+                state.feed(&myself, Event::Refresh { waiter }).await;
+            }
+            Msg::Snapshot { waiter, reply } => {
+                state.waiters.insert(waiter, Port::Snapshot(reply));
+                state.feed(&myself, Event::Snapshot { waiter }).await;
+            }
+            Msg::Subscribe { reply } => {
+                // Queued behind every report so far, so a fresh subscriber never starts with a stale value.
+                let _ = reply.send(state.conn.subscribe());
+            }
+            Msg::ForgetWaiter(waiter) => {
+                if state.waiters.remove(&waiter).is_some() {
+                    state.feed(&myself, Event::ForgetWaiter(waiter)).await;
+                }
+            }
+            Msg::ClaimReplacement { waiter, reply } => {
+                state.waiters.insert(waiter, Port::Claim(reply));
+                state
+                    .feed(&myself, Event::ClaimReplacement { waiter })
+                    .await;
+            }
+            Msg::ReplaceSocket {
+                claim,
+                socket,
+                waiter,
+                reply,
+            } => {
+                state.waiters.insert(waiter, Port::Socket(reply));
+                let socket = state.shelf.socket(*socket);
+                state
+                    .feed(
+                        &myself,
+                        Event::ReplaceSocket {
+                            claim,
+                            socket,
+                            waiter,
+                        },
+                    )
+                    .await;
+            }
+            Msg::AbandonClaim(claim) => state.feed(&myself, Event::AbandonClaim(claim)).await,
+            Msg::PolicyPublished => state.feed(&myself, Event::PolicyPublished).await,
+            Msg::CredentialsChanged => state.feed(&myself, Event::CredentialsChanged).await,
+            Msg::Nudge => state.feed(&myself, Event::Nudge).await,
+            Msg::Shutdown { waiter, reply } => {
+                state.waiters.insert(waiter, Port::ShutDown(reply));
+                state.feed(&myself, Event::Shutdown { waiter }).await;
+                state.say_farewell(&myself);
+            }
+            Msg::LookupDone { lookup, result } => {
+                state.children.remove(&Child::Lookup(lookup));
+                let result = match result {
+                    Ok(bundle) => Ok(state.shelf.bundle(bundle)),
+                    Err(error) => Err(state.shelf.failure(error)),
+                };
+                state
+                    .feed(&myself, Event::LookupDone { lookup, result })
+                    .await;
+            }
+            Msg::LinkReady { op, epoch, ready } => {
+                state.children.remove(&Child::Connector(op, epoch));
+                let session = state.shelf.session(&ready.session_id);
+                state.links.insert(epoch, LinkEntry::new(*ready));
+                state
+                    .feed(&myself, Event::LinkReady { op, epoch, session })
+                    .await;
+            }
+            Msg::ConnectFailed {
+                op,
+                epoch,
+                stage,
+                error,
+            } => {
+                state.children.remove(&Child::Connector(op, epoch));
+                state.sessionless.remove(&epoch);
+                let failure = state.shelf.failure(error);
+                state
+                    .feed(
+                        &myself,
+                        Event::ConnectFailed {
+                            op,
+                            epoch,
+                            stage,
+                            failure,
+                        },
+                    )
+                    .await;
+            }
+            Msg::LinkDown {
+                epoch,
+                error,
+                restart,
+            } => {
+                tracing::info!(epoch = epoch.0, %error, "link down");
+                let cause = state.shelf.cause(error, restart);
+                state
+                    .feed(
+                        &myself,
+                        Event::LinkDown {
+                            epoch,
+                            cause,
+                            restart: restart.is_some(),
+                        },
+                    )
+                    .await;
+            }
+            Msg::LinkFault {
+                epoch,
+                fault,
+                error,
+            } => {
+                tracing::warn!(epoch = epoch.0, %error, "link misbehaves");
+                let cause = state.shelf.cause(error, None);
+                state
+                    .feed(
+                        &myself,
+                        Event::LinkFault {
+                            epoch,
+                            fault,
+                            cause,
+                        },
+                    )
+                    .await;
+            }
+            Msg::ReplayDone {
+                recovery,
+                epoch,
+                result,
+            } => {
+                state.children.remove(&Child::Replay(recovery, epoch));
+                let result = result.map_err(|error| state.shelf.failure(error));
+                state
+                    .feed(
+                        &myself,
+                        Event::ReplayDone {
+                            recovery,
+                            epoch,
+                            result,
+                        },
+                    )
+                    .await;
+            }
+            Msg::StartsDrained(recovery) => {
+                state.feed(&myself, Event::StartsDrained(recovery)).await
+            }
+            Msg::ProbeDone {
+                refresh,
+                epoch,
+                result,
+            } => {
+                state.children.remove(&Child::Probe(refresh));
+                let result = result.map_err(|error| state.shelf.failure(error));
+                state
+                    .feed(
+                        &myself,
+                        Event::ProbeDone {
+                            refresh,
+                            epoch,
+                            result,
+                        },
+                    )
+                    .await;
+            }
+            Msg::Due(timer) => {
+                state.timers.remove(&timer);
+                state.feed(&myself, Event::Due(timer)).await;
+            }
+            Msg::Gone { actor, how } => state.gone(&myself, actor, how).await,
+            Msg::FarewellOver => state.end(&myself),
+        }
+        Ok(())
+    }
+
+    /// Only re-posts: events overtake what the child itself had sent, and the default would stop the supervisor.
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<Msg>,
+        event: SupervisionEvent,
+        _: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        let gone = match event {
+            SupervisionEvent::ActorTerminated(cell, None, _) => Some((cell.get_id(), How::Killed)),
+            SupervisionEvent::ActorTerminated(cell, Some(_), _) => {
+                Some((cell.get_id(), How::Stopped))
+            }
+            // ractor reports a panic and an error alike; no handler of ours returns an error.
+            SupervisionEvent::ActorFailed(cell, error) => {
+                tracing::error!(%error, "an actor crashed");
+                Some((cell.get_id(), How::Panicked))
+            }
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => None,
+        };
+        if let Some((actor, how)) = gone {
+            let _ = myself.send_message(Msg::Gone { actor, how });
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// One step of the machine, and what follows from it.
+    async fn feed(&mut self, myself: &ActorRef<Msg>, event: Event) {
+        tracing::trace!(?event, "step");
+        for effect in self.machine.step(event) {
+            self.apply(myself, effect).await;
+        }
+        self.shelf.keep(&self.machine.keeps());
+    }
+
+    /// Finds out which child an actor was: it may have been registered after it died.
+    async fn gone(&mut self, myself: &ActorRef<Msg>, actor: ActorId, how: How) {
+        let known = self
+            .children
+            .iter()
+            .find_map(|(child, cell)| (cell.get_id() == actor).then_some(*child));
+        let of_link = self
+            .links
+            .iter()
+            .find_map(|(epoch, link)| link.child(*epoch, actor));
+        let of_session = self
+            .sessions
+            .iter()
+            .find_map(|(generation, entry)| entry.child(*generation, actor));
+        let child = known.or(of_link).or(of_session).unwrap_or(Child::Operation);
+        self.children.remove(&child);
+        match (child, how) {
+            // An operation that ended is its own business; a Writer that stopped by itself has told its Reader.
+            (Child::Operation | Child::Writer(_), How::Stopped | How::Killed) => {}
+            (child, how) => self.feed(myself, Event::ChildGone { child, how }).await,
+        }
+        if let Child::Reader(epoch) | Child::Writer(epoch) = child
+            && let Some(link) = self.links.get_mut(&epoch)
+        {
+            link.ended(child);
+        }
+        self.links.retain(|_, link| !link.is_over());
+        if self.ending.is_some() && self.links.is_empty() {
+            self.end(myself);
+        }
+    }
+
+    /// After the machine was shut down: the links say goodbye, then the supervisor ends.
+    fn say_farewell(&mut self, myself: &ActorRef<Msg>) {
+        if self.links.is_empty() {
+            self.end(myself);
+        } else {
+            for link in self.links.values() {
+                link.close();
+            }
+            let _detached = myself.send_after(FAREWELL, || Msg::FarewellOver);
+        }
+    }
+
+    fn end(&mut self, myself: &ActorRef<Msg>) {
+        for reply in self.ending.take().unwrap_or_default() {
+            let _ = reply.send(());
+        }
+        crate::lifecycle::done(myself);
+    }
+}

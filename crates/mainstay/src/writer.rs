@@ -1,0 +1,226 @@
+//! Writer: the sending half of a link, and the only one that writes its socket.
+//!
+//! Spawned by Handshake, linked to the supervisor, so that its crash is the supervisor's business. An actor for
+//! supervision only: it handles one message and then lives in a loop over the link's bounded queues.
+//!
+//! | message | from | meaning |
+//! |---|---|---|
+//! | `Run` | Handshake | write until the link is asked to close or a write fails |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mainstay_link::{Close, LinkError, Sink};
+use mainstay_wire::limits::{RELAY_CALLS_ON_WIRE, RELAY_RESERVED_ON_WIRE};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::link::{CloseRequest, Lane, LinkRef, QueuedCall, WriterEnds, close_requested};
+
+/// Time for the goodbye of a link that ends; its socket is dropped afterwards in any case.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Messages that are fed to the socket before one flush.
+const BATCH: usize = 64;
+
+/// One message: the work.
+#[derive(Debug)]
+pub(crate) enum Msg {
+    Run,
+}
+
+/// Bounds what is on the wire of a relay link. The Writer takes a slot for each call it writes, the Reader gives it
+/// back when the answer arrives.
+#[derive(Clone, Debug)]
+pub(crate) struct WireSlots {
+    regular: Arc<Semaphore>,
+    reserved: Arc<Semaphore>,
+    bounded: bool,
+}
+
+impl WireSlots {
+    pub(crate) fn relay() -> Self {
+        Self {
+            regular: Arc::new(Semaphore::new(RELAY_CALLS_ON_WIRE)),
+            reserved: Arc::new(Semaphore::new(RELAY_RESERVED_ON_WIRE)),
+            bounded: true,
+        }
+    }
+
+    /// A direct link has no such bound: one permit that nobody keeps.
+    pub(crate) fn direct() -> Self {
+        Self {
+            regular: Arc::new(Semaphore::new(1)),
+            reserved: Arc::new(Semaphore::new(1)),
+            bounded: false,
+        }
+    }
+
+    pub(crate) fn bounded(&self) -> bool {
+        self.bounded
+    }
+
+    fn of(&self, lane: Lane) -> &Semaphore {
+        match lane {
+            Lane::Regular => &self.regular,
+            Lane::Cleanup => &self.reserved,
+            Lane::Probe => &self.reserved,
+        }
+    }
+
+    fn take(&self, lane: Lane) {
+        if self.bounded
+            && let Ok(slot) = self.of(lane).try_acquire()
+        {
+            slot.forget();
+        }
+    }
+
+    /// Gives the slot of a written call back.
+    pub(crate) fn give_back(&self, lane: Lane) {
+        if self.bounded {
+            self.of(lane).add_permits(1);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) sink: Sink,
+    pub(crate) ends: WriterEnds,
+    pub(crate) link: LinkRef,
+    pub(crate) slots: WireSlots,
+}
+
+/// The work, until `Run` takes it.
+#[derive(Debug)]
+pub(crate) struct State(Option<Arguments>);
+
+#[derive(Debug)]
+pub(crate) struct Writer;
+
+impl Actor for Writer {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Msg>,
+        work: Arguments,
+    ) -> Result<State, ActorProcessingErr> {
+        Ok(State(Some(work)))
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        message: Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Run => {
+                if let Some(work) = state.0.take() {
+                    run(work).await;
+                }
+                crate::lifecycle::done(&myself);
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn run(mut work: Arguments) {
+    if let Err(error) = write_all(&mut work).await {
+        tracing::debug!(epoch = work.link.epoch().0, %error, "link cannot write");
+        work.link
+            .close(CloseRequest::WriteFailed(error.to_string()));
+    }
+}
+
+/// Writes until the link is asked to close (then says goodbye) or a write fails.
+async fn write_all(work: &mut Arguments) -> Result<(), LinkError> {
+    loop {
+        let WriterEnds {
+            regular,
+            reserved,
+            control,
+            close,
+        } = &mut work.ends;
+        tokio::select! {
+            biased;
+            _ = close_requested(close) => {
+                // The peer may be gone or deaf: whatever becomes of the goodbye, the link has ended.
+                let _ = timeout(GOODBYE, work.sink.close(Close::normal())).await;
+                return Ok(());
+            }
+            Some(message) = control.recv() => work.sink.send(message).await?,
+            call = next(&work.slots.reserved, reserved) => write_call(&mut work.sink, &work.link, &work.slots, call).await?,
+            call = next(&work.slots.regular, regular) => write_call(&mut work.sink, &work.link, &work.slots, call).await?,
+            alive = work.sink.keepalive() => alive?,
+        }
+        drain(work).await?;
+        work.sink.flush().await?;
+    }
+}
+
+/// Feeds what is already queued, so that one flush carries many messages.
+async fn drain(work: &mut Arguments) -> Result<(), LinkError> {
+    let WriterEnds {
+        regular,
+        reserved,
+        control,
+        ..
+    } = &mut work.ends;
+    for _ in 0..BATCH {
+        if let Ok(message) = control.try_recv() {
+            work.sink.send(message).await?;
+        } else if let Some(call) = try_next(&work.slots.reserved, reserved) {
+            write_call(&mut work.sink, &work.link, &work.slots, call).await?;
+        } else if let Some(call) = try_next(&work.slots.regular, regular) {
+            write_call(&mut work.sink, &work.link, &work.slots, call).await?;
+        } else {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The next call of a lane, once a wire slot is free. Cancel-safe: a slot is only lost to a written call.
+async fn next(slots: &Semaphore, lane: &mut tokio::sync::mpsc::Receiver<QueuedCall>) -> QueuedCall {
+    // The semaphore is never closed, and the lane's senders live in `LinkRef`, which the Writer holds itself.
+    let Ok(_slot) = slots.acquire().await else {
+        return std::future::pending().await;
+    };
+    match lane.recv().await {
+        Some(call) => call,
+        None => std::future::pending().await,
+    }
+}
+
+fn try_next(
+    slots: &Semaphore,
+    lane: &mut tokio::sync::mpsc::Receiver<QueuedCall>,
+) -> Option<QueuedCall> {
+    let _slot = slots.try_acquire().ok()?;
+    lane.try_recv().ok()
+}
+
+/// Writes a call unless its caller, its link or its generation is gone. *Written* is set before *closed* and the
+/// gate are tested: see `marks`.
+async fn write_call(
+    sink: &mut Sink,
+    link: &LinkRef,
+    slots: &WireSlots,
+    call: QueuedCall,
+) -> Result<(), LinkError> {
+    if !call.written.claim() || link.closed().is_set() || call.gate.ended().is_some() {
+        return Ok(());
+    }
+    slots.take(call.lane);
+    match sink.send(call.frame).await {
+        // Callers test the length themselves, so only a transport with a smaller bound comes here; the link lives.
+        Err(LinkError::TooLong { .. }) => Ok(()),
+        other => other,
+    }
+}
