@@ -307,3 +307,6 @@ impl Active {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
