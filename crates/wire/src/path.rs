@@ -51,8 +51,8 @@ impl PathUri {
     /// # Ok::<(), mainstay_wire::path::PathUriError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, PathUriError> {
-        let url =
-            url::Url::parse(text).map_err(|error| PathUriError::Invalid(error.to_string()))?;
+        let invalid = |error: url::ParseError| PathUriError::Invalid(error.to_string());
+        let mut url = url::Url::parse(text).map_err(invalid)?;
         if url.scheme() != "file" {
             return Err(PathUriError::Scheme(url.scheme().to_owned()));
         }
@@ -61,6 +61,10 @@ impl PathUri {
         }
         if url.fragment().is_some() {
             return Err(PathUriError::Fragment);
+        }
+        if url.has_host() {
+            // `file://h//C:/x` becomes `file://h/C:/x`, and that becomes `file:///C:/x`: a normal form must stay.
+            url = url::Url::parse(url.as_str()).map_err(invalid)?;
         }
         let mut uri = String::from(url);
         // The reference writes a drive letter in upper case, which the url crate leaves alone (T34).

@@ -111,6 +111,21 @@ fn refused_as_native_paths() {
     );
 }
 
+/// Found by fuzzing: the url crate drops the host in the second reading only.
+#[test]
+fn a_normal_form_stays() {
+    for text in [
+        "file://h//C:/x",
+        "FILE://h//c:/ l",
+        "file://h/C:/x",
+        "file:////C:/x",
+        "file:///.//c:/x",
+    ] {
+        let uri = PathUri::parse(text).unwrap();
+        assert_eq!(PathUri::parse(uri.as_str()).as_ref(), Ok(&uri), "{text}");
+    }
+}
+
 #[test]
 fn written_form() {
     for (native, uri) in [
