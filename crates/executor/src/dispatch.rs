@@ -15,7 +15,7 @@ use mainstay_wire::environment::{self, StatusAnswer};
 use mainstay_wire::extension::{self, capability};
 use mainstay_wire::initialize::{Initialize, InitializeParams, Initialized};
 use mainstay_wire::process::{self, Signal, SignalParams};
-use mainstay_wire::{Call, Notice, RpcError, fs, limits};
+use mainstay_wire::{Call, Notice, RpcError, fs, http, limits};
 use ractor::ActorRef;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -23,12 +23,14 @@ use tokio::task::JoinSet;
 
 use crate::connection::Connection;
 use crate::files::{self, Handles};
+use crate::http::Exchanges;
 use crate::outbox::{Outbox, Reply, Slot};
 use crate::peer::Peer;
 use crate::process::{Attachment, Order};
 use crate::root;
 use crate::session::{self, Attach, Attached};
 use crate::shared::Shared;
+use crate::watch_missing::MissingWatch;
 
 /// Requests in flight per connection: what the reference's client can have, and some to spare.
 const REQUESTS: usize = 2 * limits::CALLS_IN_FLIGHT;
@@ -53,6 +55,8 @@ pub(crate) struct Desk {
     phase: Phase,
     extended: bool,
     handles: Handles,
+    exchanges: Exchanges,
+    watch: MissingWatch,
     tasks: JoinSet<()>,
     requests: Arc<Semaphore>,
     request_kib: Arc<Semaphore>,
@@ -92,6 +96,8 @@ impl Desk {
             phase: Phase::New,
             extended: false,
             handles: Handles::default(),
+            exchanges: Exchanges::default(),
+            watch: MissingWatch::default(),
             tasks: JoinSet::new(),
             requests: Arc::new(Semaphore::new(REQUESTS)),
             request_kib: Arc::new(Semaphore::new(REQUEST_KIB)),
@@ -274,10 +280,41 @@ impl Desk {
             <fs::Close as Call>::METHOD => {
                 self.work::<fs::Close, _>(asked, |desk, params| desk.handles.close(params))
             }
+            <fs::WatchMissing as Call>::METHOD => self.watch_missing(asked),
+            <http::HttpRequest as Call>::METHOD => self.http_request(asked),
+            <extension::CancelHttp as Call>::METHOD => {
+                if let Some((params, reply)) = self.admit::<extension::CancelHttp>(asked) {
+                    reply.ok(self.exchanges.cancel(&params));
+                }
+            }
             unknown => {
                 let error = RpcError::method_not_found(unknown);
                 asked.reply.err(error);
             }
+        }
+    }
+
+    fn watch_missing(&mut self, asked: Asked<'_>) {
+        if let Some((params, reply)) = self.admit::<fs::WatchMissing>(asked) {
+            let work = self.watch.watch(params);
+            let outbox = self.outbox.clone();
+            self.tasks.spawn(async move {
+                if let Some(watch) = run_and_go_on(work, reply).await {
+                    watch.run(outbox).await;
+                }
+            });
+        }
+    }
+
+    fn http_request(&mut self, asked: Asked<'_>) {
+        if let Some((params, reply)) = self.admit::<http::HttpRequest>(asked) {
+            let work = self.exchanges.request(&self.shared.http, params);
+            let outbox = self.outbox.clone();
+            self.tasks.spawn(async move {
+                if let Some(body) = run_and_go_on(work, reply).await {
+                    body.run(outbox).await;
+                }
+            });
         }
     }
 
@@ -412,6 +449,23 @@ impl Desk {
 
 async fn run<A: Serialize>(work: impl Future<Output = Result<A, RpcError>>, reply: Reply) {
     reply.send_in_room(work.await).await;
+}
+
+/// Answers with the first part of what work gives; the second goes on after the answer.
+async fn run_and_go_on<A: Serialize, N>(
+    work: impl Future<Output = Result<(A, Option<N>), RpcError>>,
+    reply: Reply,
+) -> Option<N> {
+    match work.await {
+        Ok((answer, next)) => {
+            reply.send_in_room(Ok(answer)).await;
+            next
+        }
+        Err(error) => {
+            reply.err(error);
+            None
+        }
+    }
 }
 
 /// `process/signal`: the reference knows one signal, and tells its clients so.

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::auth::Auth;
 use crate::config::Config;
+use crate::http::HttpClient;
 use crate::listener::{self, Listener};
 use crate::nursery::Nursery;
 use crate::peer::Peer;
@@ -62,6 +63,7 @@ impl Executor {
             environment: Arc::new(crate::facts::environment(&config)),
             config,
             nursery: Nursery::default(),
+            http: HttpClient::new(),
         });
         let (root, _) = Root::spawn(None, Root, shared.clone()).await?;
         Ok(Self { root, shared })

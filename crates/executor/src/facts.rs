@@ -42,6 +42,7 @@ fn capabilities(config: &Config) -> Capabilities {
         capability::TERMINATE_GRACE,
         capability::PROCESS_LIST,
         capability::END_SESSION,
+        capability::HTTP_CANCEL,
     ] {
         capabilities.set(bit, true);
     }

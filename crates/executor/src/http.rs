@@ -18,6 +18,8 @@ use mainstay_wire::{Empty, RpcError, limits};
 use reqwest::Response;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use client::Prepared;
+
 pub use body::Body;
 pub use client::HttpClient;
 
@@ -59,9 +61,9 @@ impl Exchanges {
         client: &HttpClient,
         params: HttpRequestParams,
     ) -> impl Future<Output = Result<(HttpAnswer, Option<Body>), RpcError>> + Send + use<> {
-        let prepared = client
-            .prepare(&params)
-            .and_then(|request| Ok((request, self.admit(&params)?)));
+        let client = client.clone();
+        let prepared =
+            Prepared::new(&params).and_then(|request| Ok((request, self.admit(&params)?)));
         async move {
             let (request, ticket) = prepared?;
             let cancel = ticket.cancel.clone();
@@ -71,6 +73,7 @@ impl Exchanges {
                         "http/request failed: route-aware request timed out",
                     ));
                 }
+                let request = client.request(request).await?;
                 let request = match params.timeout_ms {
                     Some(milliseconds) => request.timeout(Duration::from_millis(milliseconds)),
                     None => request,

@@ -12,6 +12,8 @@ use mainstay_wire::{RpcError, limits};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use crate::notify::Notify;
+
 /// Events queued per connection. An output event has at most 60 KiB, so this is 1 MiB.
 const EVENTS: usize = 16;
 
@@ -171,6 +173,12 @@ impl Outbox {
 fn kib(bytes: usize) -> u32 {
     // At most 8192.
     bytes.div_ceil(limits::KIB).min(ROOM_KIB) as u32
+}
+
+impl Notify for Outbox {
+    async fn notify(&self, frame: String) -> bool {
+        self.event(frame).await.is_ok()
+    }
 }
 
 impl Place<'_> {

@@ -1,9 +1,11 @@
 //! What every actor of one executor knows and none changes.
 
-use mainstay_wire::environment::EnvironmentInfo;
 use std::sync::Arc;
 
+use mainstay_wire::environment::EnvironmentInfo;
+
 use crate::config::Config;
+use crate::http::HttpClient;
 use crate::nursery::Nursery;
 
 /// Set once at start.
@@ -15,4 +17,6 @@ pub(crate) struct Shared {
     pub(crate) environment: Arc<EnvironmentInfo>,
     /// Where births of children are told.
     pub(crate) nursery: Nursery,
+    /// Sends HTTP requests for all connections.
+    pub(crate) http: HttpClient,
 }

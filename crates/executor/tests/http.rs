@@ -34,7 +34,7 @@ impl Connection {
     async fn new() -> Self {
         let (sender, frames) = mpsc::channel(1);
         Self {
-            client: HttpClient::new().unwrap(),
+            client: HttpClient::new(),
             exchanges: Exchanges::default(),
             server: HttpServer::start().await.unwrap(),
             peer: Peer(sender),

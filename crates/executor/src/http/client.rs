@@ -1,10 +1,14 @@
 //! What sends the requests, and what is wrong with a request before it is sent.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use mainstay_link::tls::{TlsError, client_config};
 use mainstay_wire::RpcError;
 use mainstay_wire::http::{HttpRequestHeader, HttpRequestParams, RedirectPolicy};
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Url};
+use tokio::sync::OnceCell;
 
 /// Variables of the executor that hold its own credentials, or point to them: a peer may not send them anywhere. The
 /// first thirteen are those of the reference (seen with 0.171.0), compared without regard to case, as there.
@@ -25,30 +29,71 @@ const PROTECTED: [&str; 14] = [
     "MAINSTAY_TOKEN",
 ];
 
-/// Sends HTTP requests for every connection of an executor; its connections to servers are shared. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct HttpClient {
+/// Sends HTTP requests for every connection of an executor; its connections to servers are shared. Cheap to clone. It is
+/// set up by the first request, as that reads the platform's certificates.
+#[derive(Clone, Debug, Default)]
+pub struct HttpClient(Arc<OnceCell<Clients>>);
+
+#[derive(Debug)]
+struct Clients {
     follow: Client,
     stop: Client,
 }
 
 /// The HTTP client cannot be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum HttpClientError {
+enum SetUpError {
     /// No certificates.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// Something else.
     #[error("HTTP client set-up: {0}")]
     Client(#[from] reqwest::Error),
+    /// The thread that did it is gone.
+    #[error("HTTP client set-up: {0}")]
+    Thread(#[from] tokio::task::JoinError),
+}
+
+/// A request that nothing is wrong with.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Option<Bytes>,
+    redirects: RedirectPolicy,
 }
 
 impl HttpClient {
     /// A client with the process's TLS configuration and the proxies of its environment.
-    ///
-    /// # Errors
-    /// When TLS cannot be used on this machine.
-    pub fn new() -> Result<Self, HttpClientError> {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The request, ready to be sent.
+    pub(super) async fn request(&self, prepared: Prepared) -> Result<RequestBuilder, RpcError> {
+        let set_up = async || tokio::task::spawn_blocking(Clients::new).await?;
+        let clients = self
+            .0
+            .get_or_try_init(set_up)
+            .await
+            .map_err(RpcError::internal)?;
+        let client = match prepared.redirects {
+            RedirectPolicy::Follow => &clients.follow,
+            RedirectPolicy::Stop => &clients.stop,
+        };
+        let request = client
+            .request(prepared.method, prepared.url)
+            .headers(prepared.headers);
+        Ok(match prepared.body {
+            Some(body) => request.body(body),
+            None => request,
+        })
+    }
+}
+
+impl Clients {
+    fn new() -> Result<Self, SetUpError> {
         let mut tls = (*client_config()?).clone();
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let build = |redirects| {
@@ -62,9 +107,11 @@ impl HttpClient {
             stop: build(reqwest::redirect::Policy::none())?,
         })
     }
+}
 
+impl Prepared {
     /// The request that `params` describe, or what is wrong with them.
-    pub(super) fn prepare(&self, params: &HttpRequestParams) -> Result<RequestBuilder, RpcError> {
+    pub(super) fn new(params: &HttpRequestParams) -> Result<Self, RpcError> {
         let method = Method::from_bytes(params.method.as_bytes()).map_err(|error| {
             RpcError::invalid_params(format_args!("http/request method is invalid: {error}"))
         })?;
@@ -77,19 +124,21 @@ impl HttpClient {
                 "http/request only supports http and https URLs, got {scheme}"
             )));
         }
-        let client = match params.redirect_policy {
-            RedirectPolicy::Follow => &self.follow,
-            RedirectPolicy::Stop => &self.stop,
-        };
-        let mut request = client.request(method, url);
+        let mut headers = HeaderMap::new();
         for header in &params.headers {
             let (name, value) = header_to_send(header)?;
-            request = request.header(name, value);
+            // More than 32,768 names.
+            headers
+                .try_append(name, value)
+                .map_err(RpcError::invalid_params)?;
         }
-        if let Some(body) = &params.body_base64 {
-            request = request.body(body.0.clone());
-        }
-        Ok(request)
+        Ok(Self {
+            method,
+            url,
+            headers,
+            body: params.body_base64.as_ref().map(|body| body.0.clone()),
+            redirects: params.redirect_policy,
+        })
     }
 }
 
