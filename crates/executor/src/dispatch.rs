@@ -21,6 +21,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 
+use crate::config_read::ConfigFiles;
 use crate::connection::Connection;
 use crate::files::{self, Handles};
 use crate::http::Exchanges;
@@ -234,6 +235,11 @@ impl Desk {
             <environment::Info as Call>::METHOD => {
                 let info = self.shared.environment.clone();
                 self.with_session::<environment::Info>(asked, |_, _, reply| reply.ok(&*info));
+            }
+            <environment::ConfigRead as Call>::METHOD => {
+                self.work::<environment::ConfigRead, _>(asked, |_, params| async {
+                    ConfigFiles::from_environment()?.read(params).await
+                });
             }
             <fs::ReadFile as Call>::METHOD => {
                 self.work::<fs::ReadFile, _>(asked, |_, params| files::read_file(params))

@@ -60,7 +60,7 @@ impl Executor {
     /// When the actor system refuses.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let shared = Arc::new(Shared {
-            environment: Arc::new(crate::facts::environment(&config)),
+            environment: Arc::new(crate::environment::info(&config)),
             config,
             nursery: Nursery::default(),
             http: HttpClient::new(),

@@ -179,6 +179,12 @@ pub async fn copy(params: CopyParams) -> Result<Empty, RpcError> {
     Ok(Empty {})
 }
 
+/// Reads a regular file of at most `limit` bytes that holds UTF-8. May block.
+pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, FileError> {
+    let bytes = whole::read_file(path, Links::Follow, limit)?;
+    String::from_utf8(bytes).map_err(|error| FileError::refused(error.utf8_error().to_string()))
+}
+
 /// The native path of a URI; one that has none is invalid input.
 fn native(path: &PathUri) -> Result<PathBuf, RpcError> {
     path.to_native().map_err(RpcError::invalid_request)

@@ -10,10 +10,11 @@
 
 pub mod auth;
 mod config;
+pub mod config_read;
 mod connection;
 mod dispatch;
+mod environment;
 mod executor;
-mod facts;
 pub mod files;
 pub mod http;
 mod listener;

@@ -106,6 +106,11 @@ pub const HTTP_BODY: usize = (MESSAGE - MIB) / 4 * 3;
 /// Streamed bodies per connection.
 pub const HTTP_STREAMS: usize = 256;
 
+// --- configuration and capabilities ---
+
+/// One configuration file (P 12: the 1 MiB of older sources, for their whole answer).
+pub const CONFIG_FILE: u64 = MIB as u64;
+
 // --- network policy ---
 
 /// Host of a policy request (P 11).
