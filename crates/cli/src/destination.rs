@@ -67,6 +67,7 @@ pub(crate) fn of_run(args: &RunArgs, variables: Variables<'_>) -> Result<Destina
 }
 
 fn direct(url: String, args: &RunArgs, variables: Variables<'_>) -> Result<Destination> {
+    check_url(&url, ["ws", "wss"])?;
     let token = token(args.rendezvous.token_file.clone(), variables)?;
     if token.is_some() && !is_private(&url) {
         bail!(
@@ -74,6 +75,22 @@ fn direct(url: String, args: &RunArgs, variables: Variables<'_>) -> Result<Desti
         );
     }
     Ok(Destination::Direct { url, token })
+}
+
+fn check_url(url: &str, schemes: [&str; 2]) -> Result<()> {
+    match url.split_once("://") {
+        Some((scheme, host))
+            if schemes.contains(&scheme)
+                && !host.is_empty()
+                && !host.starts_with(['/', '?', ':']) =>
+        {
+            Ok(())
+        }
+        Some(_) | None => bail!(
+            "`{url}` is not a URL of the kind {}://HOST:PORT",
+            schemes[0]
+        ),
+    }
 }
 
 /// Whether what is sent there cannot be read on the way: TLS, or this very machine.
@@ -108,6 +125,7 @@ pub(crate) fn of_rendezvous(
         .or_else(|| variables("MAINSTAY_ENVIRONMENT"));
     match (registry, environment) {
         (Some(url), Some(environment)) => {
+            check_url(&url, ["http", "https"])?;
             check_environment_id(&environment)?;
             let token = token(args.token_file.clone(), variables)?
                 .context("a registry needs a token: set MAINSTAY_TOKEN_FILE or MAINSTAY_TOKEN")?;

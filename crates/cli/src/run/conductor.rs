@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use mainstay::{Environment, Error, ExitStatus, Process, ProcessEvent, Signal, StreamKind};
 use rustix::io::Errno;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{
     input,
@@ -15,7 +15,7 @@ use super::{
     signals::{self, Signals, Wish},
     start, terminal,
 };
-use crate::ending::{Ending, OWN_FAILURE, say};
+use crate::ending::{Ending, say};
 
 /// Between SIGTERM and SIGKILL of a command that is to end, where the executor can do that.
 const GRACE: Duration = Duration::from_secs(5);
@@ -88,7 +88,7 @@ impl Conductor {
                 biased;
                 wish = signals.next() => self.obey(wish),
                 () = elapse(patience) => break,
-                written = self.written.ended() => return self.unwritable(written),
+                written = self.written.ended() => return self.unwritable(written).await,
                 () = hand_over(&output, self.waiting.as_ref()), if self.waiting.is_some() => self.waiting = None,
                 event = self.events.next(), if self.waiting.is_none() => match event {
                     Some(ProcessEvent::Output { stream, bytes }) => self.waiting = Some((stream, bytes)),
@@ -120,7 +120,7 @@ impl Conductor {
                 () = elapse(patience) => break,
                 written = self.written.ended() => match written {
                     Ok(()) => break,
-                    Err(failure) => return self.unwritable(Err(failure)),
+                    Err(failure) => return self.unwritable(Err(failure)).await,
                 },
             }
         }
@@ -189,19 +189,21 @@ impl Conductor {
     }
 
     /// Output cannot be written: what a local command would get as SIGPIPE or an error ends the remote one.
-    fn unwritable(&self, written: Result<(), WriteFailure>) -> Ending {
-        let process = self.process.clone();
-        tokio::spawn(async move { process.terminate().await.ok() });
+    async fn unwritable(&self, written: Result<(), WriteFailure>) -> Ending {
+        let ended = timeout(REPORT, self.process.terminate()).await;
+        if !matches!(ended, Ok(Ok(_))) {
+            say("the connection is down: the command may run on until its session is forgotten");
+        }
         match written {
-            // The thread ends well only after `close`.
+            // The thread ends well only when nothing more can come.
             Ok(()) => Ending::own("output ended early"),
             Err(WriteFailure {
                 error: Errno::PIPE, ..
             }) => Ending::signal(13),
-            Err(WriteFailure { name, error }) => Ending::Failed {
-                code: OWN_FAILURE,
-                why: format!("cannot write {name}: {}", std::io::Error::from(error)),
-            },
+            Err(WriteFailure { name, error }) => Ending::own(format!(
+                "cannot write {name}: {}",
+                std::io::Error::from(error)
+            )),
         }
     }
 }

@@ -10,6 +10,9 @@ use crate::ending::{Ending, NOT_EXECUTABLE, NOT_FOUND};
 /// # Errors
 /// The ending that a failed start is.
 pub(crate) async fn start(environment: &Environment, request: &Request) -> Result<Process, Ending> {
+    if request.program().is_empty() {
+        return Err(not_found(request));
+    }
     let term = std::env::var("TERM").ok().filter(|term| !term.is_empty());
     let command = request.command(terminal::size(), term);
     match environment.exec(command).await {
@@ -21,10 +24,7 @@ pub(crate) async fn start(environment: &Environment, request: &Request) -> Resul
 fn failed(request: &Request, error: &Error) -> Ending {
     let program = request.program();
     match error.missing() {
-        Some(Missing::Program) => Ending::Failed {
-            code: NOT_FOUND,
-            why: format!("{program}: no such program on the executor"),
-        },
+        Some(Missing::Program) => not_found(request),
         Some(Missing::Cwd) => Ending::own(format!(
             "no such directory on the executor: {}",
             request.cwd().unwrap_or(".")
@@ -34,5 +34,12 @@ fn failed(request: &Request, error: &Error) -> Ending {
             why: format!("{program}: {error}"),
         },
         None => Ending::own(format!("cannot start {program}: {error}")),
+    }
+}
+
+fn not_found(request: &Request) -> Ending {
+    Ending::Failed {
+        code: NOT_FOUND,
+        why: format!("`{}`: no such program on the executor", request.program()),
     }
 }

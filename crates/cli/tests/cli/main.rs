@@ -3,6 +3,7 @@
 mod bad_input;
 mod carries;
 mod ends;
+mod reference;
 mod survives;
 mod terminal;
 
