@@ -11,7 +11,7 @@ use crate::process::{Exit, ExitStatus};
 use crate::process_table::ToTable;
 
 /// What an event costs beyond its bytes.
-const EVENT_OVERHEAD: usize = 64;
+pub(crate) const EVENT_OVERHEAD: usize = 64;
 
 /// Names one process entry of one table, for its whole life. A later process with the same id has another number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

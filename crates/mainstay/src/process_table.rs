@@ -14,7 +14,7 @@
 //! | `Detach`, `Consumed` | handles | nobody reads any more; bytes were read |
 //! | `Candidate`, `LinkUp` | supervisor | whose events count |
 //! | `DrainStarts`, `FailAll` | supervisor | recovery and retirement |
-//! | `TakeReplay`, `Replayed`, `Lost` | Replay | `session.md` 8.4 |
+//! | `TakeReplay`, `Page`, `Replayed`, `Lost` | Replay | `session.md` 8.4 |
 
 mod entry;
 
@@ -78,6 +78,12 @@ pub(crate) enum ToTable {
     TakeReplay {
         reply: oneshot::Sender<Vec<ToReplay>>,
     },
+    /// A part of what was missed; dropped unanswered if the process is gone.
+    Page {
+        key: Key,
+        answer: Box<ReadAnswer>,
+        reply: oneshot::Sender<Paged>,
+    },
     Replayed {
         key: Key,
         answer: Box<ReadAnswer>,
@@ -96,6 +102,15 @@ pub(crate) enum Refused {
     Draining(Outlets),
     /// It never can be.
     For(Error),
+}
+
+/// What a page has brought.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Paged {
+    /// It may be followed by another one, after this seq.
+    More(u64),
+    /// The rest after this seq is for the whole read.
+    Rest(u64),
 }
 
 /// A process that has to catch up.
@@ -252,6 +267,7 @@ impl Desk {
             ToTable::DrainStarts { recovery, epoch } => self.drain_starts(recovery, epoch),
             ToTable::FailAll(error) => self.fail_all(&error),
             ToTable::TakeReplay { reply } => self.take_replay(reply),
+            ToTable::Page { key, answer, reply } => self.page(&key, *answer, reply),
             ToTable::Replayed { key, answer, reply } => self.replayed(&key, *answer, reply),
             ToTable::Lost { key, error } => self.lose(&key, error),
         }
@@ -413,6 +429,24 @@ impl Desk {
                 last: entry.last(),
             });
         let _ = reply.send(processes.collect());
+    }
+
+    fn page(&mut self, key: &Key, answer: ReadAnswer, reply: oneshot::Sender<Paged>) {
+        let Some(entry) = self
+            .entries
+            .get_mut(&key.process_id)
+            .filter(|entry| entry.number == key.number)
+        else {
+            return;
+        };
+        let was_full = entry.is_full();
+        let paged = entry.page(answer);
+        let (full, over) = (entry.is_full(), entry.is_over());
+        self.full = self.full + usize::from(full) - usize::from(was_full);
+        if over {
+            self.drop_entry(&key.process_id);
+        }
+        let _ = reply.send(paged);
     }
 
     fn replayed(

@@ -9,7 +9,7 @@
 
 use futures_util::{StreamExt, stream};
 use mainstay_session::ids::RecoveryId;
-use mainstay_wire::process::{Read, ReadParams, Terminate, TerminateParams};
+use mainstay_wire::process::{Read, ReadAnswer, ReadParams, Terminate, TerminateParams};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{mpsc, oneshot};
 
@@ -17,11 +17,14 @@ use crate::call;
 use crate::error::{Delivery, Error};
 use crate::link::{Lane, LinkRef};
 use crate::marks::Gate;
-use crate::process_table::{ToReplay, ToTable};
+use crate::outlet::Key;
+use crate::process_table::{Paged, ToReplay, ToTable};
 use crate::supervisor;
 
-/// Reads under way at once: each answer may hold a whole log.
+/// Processes read at once: each answer may hold a whole log.
 const PIPELINE: usize = 16;
+/// Bytes of one page. A link that is cut again and again must get at least one page through each time.
+const PAGE: u64 = 512 << 10;
 
 /// One message: the work.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ pub(crate) struct Arguments {
     pub(crate) link: LinkRef,
     pub(crate) gate: Gate,
     pub(crate) table: mpsc::UnboundedSender<ToTable>,
+    /// Whether the peer keeps everything that is not acknowledged: then its logs are large, and read in pages.
+    pub(crate) paged: bool,
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
 }
 
@@ -102,26 +107,8 @@ impl Arguments {
     /// Catches up with one process. Its own failure ends the process, not the replay.
     async fn one(&self, process: ToReplay) -> Result<(), Error> {
         let ToReplay { key, last } = process;
-        let params = ReadParams {
-            process_id: key.process_id.to_string(),
-            after_seq: Some(last),
-            max_bytes: None,
-            wait_ms: Some(0),
-        };
-        let failure = match call::call::<Read>(&self.link, &self.gate, Lane::Regular, &params).await
-        {
-            Ok(answer) => {
-                let (reply, replayed) = oneshot::channel();
-                let _ = self.table.send(ToTable::Replayed {
-                    key: key.clone(),
-                    answer: Box::new(answer),
-                    reply,
-                });
-                match replayed.await {
-                    Ok(Err(failure)) => failure,
-                    Ok(Ok(())) | Err(_) => return Ok(()),
-                }
-            }
+        let failure = match self.catch_up(&key, last).await {
+            Ok(()) => return Ok(()),
             Err(error) if error.is_transport_closed() => return Err(error),
             Err(error) => Error::protocol(format!(
                 "failed to recover process {}: {error}",
@@ -142,5 +129,50 @@ impl Arguments {
             error: failure,
         });
         Ok(())
+    }
+
+    async fn catch_up(&self, key: &Key, last: u64) -> Result<(), Error> {
+        let mut last = last;
+        while self.paged {
+            let answer = self.read(key, last, Some(PAGE)).await?;
+            let (reply, paged) = oneshot::channel();
+            let _ = self.table.send(ToTable::Page {
+                key: key.clone(),
+                answer: Box::new(answer),
+                reply,
+            });
+            match paged.await {
+                Ok(Paged::More(reached)) => last = reached,
+                Ok(Paged::Rest(reached)) => {
+                    last = reached;
+                    break;
+                }
+                // Gone meanwhile: nothing to catch up with.
+                Err(_) => return Ok(()),
+            }
+        }
+        let answer = self.read(key, last, None).await?;
+        let (reply, replayed) = oneshot::channel();
+        let _ = self.table.send(ToTable::Replayed {
+            key: key.clone(),
+            answer: Box::new(answer),
+            reply,
+        });
+        replayed.await.unwrap_or(Ok(()))
+    }
+
+    async fn read(
+        &self,
+        key: &Key,
+        last: u64,
+        max_bytes: Option<u64>,
+    ) -> Result<ReadAnswer, Error> {
+        let params = ReadParams {
+            process_id: key.process_id.to_string(),
+            after_seq: Some(last),
+            max_bytes,
+            wait_ms: Some(0),
+        };
+        call::call::<Read>(&self.link, &self.gate, Lane::Regular, &params).await
     }
 }

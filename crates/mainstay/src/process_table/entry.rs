@@ -2,7 +2,7 @@
 
 use mainstay_session::config::OnGap;
 use mainstay_session::replay::ReplayError;
-use mainstay_session::sequence::{Fact, Limits, Published, Sequencer};
+use mainstay_session::sequence::{Fact, Limits, Published, SequenceError, Sequencer};
 use mainstay_wire::extension::{Credit, CreditParams};
 use mainstay_wire::limits::CREDIT_INITIAL_WINDOW;
 use mainstay_wire::process::ReadAnswer;
@@ -11,8 +11,9 @@ use mainstay_wire::{Notice, envelope};
 use crate::error::Error;
 use crate::features::Features;
 use crate::link::LinkRef;
-use crate::outlet::{Outlets, Piece, PieceKind};
+use crate::outlet::{EVENT_OVERHEAD, Outlets, Piece, PieceKind};
 use crate::process::ExitStatus;
+use crate::process_table::Paged;
 use crate::setup::Setup;
 
 /// See the module.
@@ -23,6 +24,8 @@ pub(super) struct Entry {
     /// The executor has answered its start.
     pub(super) recoverable: bool,
     sequencer: Sequencer,
+    /// A larger single event is an error, even if it is the next one (8.3).
+    largest: usize,
     outlets: Outlets,
     /// Pieces delivered so far.
     ordinal: u64,
@@ -43,7 +46,8 @@ impl Entry {
         Self {
             number,
             recoverable: false,
-            sequencer: Sequencer::new(Limits::from(&setup.config.session)),
+            sequencer: Sequencer::new(reorder(setup)),
+            largest: setup.config.session.reorder_bytes,
             outlets,
             ordinal: 0,
             waiting: 0,
@@ -72,6 +76,14 @@ impl Entry {
     pub(super) fn accept(&mut self, seq: u64, fact: Fact) -> bool {
         if let Fact::Output { data, .. } = &fact {
             self.granted = self.granted.saturating_sub(data.len());
+            if data.len() > self.largest && !self.is_over() {
+                let error = SequenceError::TooLarge {
+                    seq,
+                    bytes: data.len(),
+                };
+                self.lose(Error::protocol(error.to_string()));
+                return true;
+            }
         }
         let accepted = self.sequencer.accept(seq, fact, &mut self.published);
         self.deliver_published();
@@ -79,6 +91,47 @@ impl Entry {
             self.deliver(PieceKind::Lost(Error::protocol(error.to_string())));
         }
         self.is_over()
+    }
+
+    /// Takes one page of what was missed, as if it had come live: from a log that keeps everything unacknowledged it
+    /// has no holes but the exit's.
+    pub(super) fn page(&mut self, answer: ReadAnswer) -> Paged {
+        let before = self.last();
+        let complete = answer
+            .mainstay_first_seq
+            .is_some_and(|first| first <= before + 1);
+        for chunk in answer.chunks {
+            let next = self.last() + 1;
+            if chunk.seq == next + 1
+                && complete
+                && answer.exited
+                && !self.sequencer.exited()
+                && let Some(code) = answer.exit_code
+            {
+                self.accept(
+                    next,
+                    Fact::Exited {
+                        code,
+                        sandbox_denied: Some(answer.sandbox_denied),
+                    },
+                );
+            }
+            if chunk.seq > self.last() + 1 {
+                return Paged::Rest(self.last());
+            }
+            self.accept(
+                chunk.seq,
+                Fact::Output {
+                    stream: chunk.stream,
+                    data: chunk.chunk.0,
+                },
+            );
+        }
+        if self.last() > before && !self.is_over() {
+            Paged::More(self.last())
+        } else {
+            Paged::Rest(self.last())
+        }
     }
 
     pub(super) fn replay(&mut self, answer: ReadAnswer, on_gap: OnGap) -> Result<(), ReplayError> {
@@ -183,5 +236,18 @@ impl Entry {
         {
             self.granted = window;
         }
+    }
+}
+
+/// What may wait for an earlier event: as much as may wait for the consumer. A fast program outruns the reference's
+/// bounds (256 events, 1 MiB) while a replay is under way on the same link.
+fn reorder(setup: &Setup) -> Limits {
+    let bytes = setup
+        .config
+        .process_buffer
+        .max(setup.config.session.reorder_bytes);
+    Limits {
+        events: (bytes / EVENT_OVERHEAD).max(setup.config.session.reorder_events),
+        bytes,
     }
 }

@@ -62,6 +62,7 @@ impl State {
                         link: link.link().clone(),
                         gate: entry.session.line().gate().clone(),
                         table: entry.table.clone(),
+                        paged: entry.session.features().credit,
                         supervisor: myself.clone(),
                     };
                     self.spawn(
