@@ -23,14 +23,26 @@ fn expected(last: u32) -> ([u8; 32], usize) {
 
 async fn cut_stream(last: u32) {
     let executor = Executor::start(Config::default()).await.unwrap();
-    let url = executor.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+    let url = executor
+        .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .await
+        .unwrap();
     let target: SocketAddr = url.trim_start_matches("ws://").parse().unwrap();
     let plan = Plan::cut_after_bytes(Counted::Down, 2_500_000..=3_500_000);
-    let proxy = FaultProxy::start(target, plan, Seed::from_env(7)).await.unwrap();
-    let environment = Environment::builder().url(proxy.url("ws")).spawn().await.unwrap();
+    let proxy = FaultProxy::start(target, plan, Seed::from_env(7))
+        .await
+        .unwrap();
+    let environment = Environment::builder()
+        .url(proxy.url("ws"))
+        .spawn()
+        .await
+        .unwrap();
 
     let began = Instant::now();
-    let mut process = environment.exec(Command::new("seq").arg("1").arg(last.to_string())).await.unwrap();
+    let mut process = environment
+        .exec(Command::new("seq").arg("1").arg(last.to_string()))
+        .await
+        .unwrap();
     let mut stdout = process.stdout.take().unwrap();
     drop(process.stderr.take());
     let mut hash = Sha256::new();
@@ -42,10 +54,17 @@ async fn cut_stream(last: u32) {
     let exit = process.wait().await;
     let (wanted, wanted_len) = expected(last);
     let counters = proxy.counters();
-    println!("{len} bytes in {:?} over {} cuts", began.elapsed(), counters.cut);
+    println!(
+        "{len} bytes in {:?} over {} cuts",
+        began.elapsed(),
+        counters.cut
+    );
     assert_eq!(len, wanted_len);
     assert_eq!(<[u8; 32]>::from(hash.finalize()), wanted);
-    assert!(matches!(exit, Exit::Exited(status) if status.code == 0), "{exit:?}");
+    assert!(
+        matches!(exit, Exit::Exited(status) if status.code == 0),
+        "{exit:?}"
+    );
     assert!(counters.cut as usize >= wanted_len / 5_000_000);
     environment.shutdown().await;
     executor.shutdown(Duration::ZERO).await;

@@ -9,7 +9,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 async fn executor() -> (Executor, String) {
     let executor = Executor::start(Config::default()).await.unwrap();
-    let url = executor.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+    let url = executor
+        .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .await
+        .unwrap();
     (executor, url)
 }
 
@@ -28,8 +31,16 @@ fn code(exit: &Exit) -> Option<i32> {
 async fn output_error_and_exit_code_come_through_separately() {
     let (executor, url) = executor().await;
     let environment = environment(&url).await;
-    let command = Command::new("sh").arg("-c").arg("printf out; printf err >&2; exit 7");
-    let output = environment.exec(command).await.unwrap().wait_with_output().await.unwrap();
+    let command = Command::new("sh")
+        .arg("-c")
+        .arg("printf out; printf err >&2; exit 7");
+    let output = environment
+        .exec(command)
+        .await
+        .unwrap()
+        .wait_with_output()
+        .await
+        .unwrap();
     assert_eq!(&output.stdout[..], b"out");
     assert_eq!(&output.stderr[..], b"err");
     assert_eq!(code(&output.exit), Some(7));
@@ -41,8 +52,13 @@ async fn output_error_and_exit_code_come_through_separately() {
 async fn ten_megabytes_through_cat_are_the_same() {
     let (executor, url) = executor().await;
     let environment = environment(&url).await;
-    let mut process = environment.exec(Command::new("cat").pipe_stdin()).await.unwrap();
-    let sent: Vec<u8> = (0..10_u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let mut process = environment
+        .exec(Command::new("cat").pipe_stdin())
+        .await
+        .unwrap();
+    let sent: Vec<u8> = (0..10_u32 << 20)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
     let mut stdin = process.stdin.take().unwrap();
     let mut stdout = process.stdout.take().unwrap();
     let input = sent.clone();

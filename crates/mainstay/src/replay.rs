@@ -133,7 +133,8 @@ impl Arguments {
 
     async fn catch_up(&self, key: &Key, last: u64) -> Result<(), Error> {
         let mut last = last;
-        while self.paged {
+        let mut more = self.paged;
+        while more {
             let answer = self.read(key, last, Some(PAGE)).await?;
             let (reply, paged) = oneshot::channel();
             let _ = self.table.send(ToTable::Page {
@@ -145,7 +146,7 @@ impl Arguments {
                 Ok(Paged::More(reached)) => last = reached,
                 Ok(Paged::Rest(reached)) => {
                     last = reached;
-                    break;
+                    more = false;
                 }
                 // Gone meanwhile: nothing to catch up with.
                 Err(_) => return Ok(()),
