@@ -8,15 +8,13 @@ use mainstay::{Command, Environment, Exit, ProcessEvent};
 
 use crate::stats::Samples;
 
-/// Microseconds of one small call on an open link: a terminate of a process that has ended.
+/// Microseconds of one small call on an open link: `environment/status`.
 pub(crate) async fn round_trips(environment: &Environment, count: usize) -> Result<Samples> {
-    let mut process = environment.exec(Command::new("true")).await?;
-    let mut events = process.events();
-    while events.next().await.is_some() {}
+    let session = environment.session().await?;
     let mut samples = Samples::default();
     for round in 0..count + count / 10 {
         let start = Instant::now();
-        process.terminate().await?;
+        session.status().await?;
         // The first tenth warms up.
         if round >= count / 10 {
             samples.push_micros(start.elapsed());
@@ -40,11 +38,18 @@ pub(crate) async fn short_commands(environment: &Environment, count: usize) -> R
 }
 
 /// Megabytes per second of a program's output.
-pub(crate) async fn throughput(environment: &Environment, bytes: u64, count: usize) -> Result<Samples> {
+pub(crate) async fn throughput(
+    environment: &Environment,
+    bytes: u64,
+    count: usize,
+) -> Result<Samples> {
     let mut samples = Samples::default();
     for _ in 0..count {
         let start = Instant::now();
-        let command = Command::new("head").arg("-c").arg(bytes.to_string()).arg("/dev/zero");
+        let command = Command::new("head")
+            .arg("-c")
+            .arg(bytes.to_string())
+            .arg("/dev/zero");
         let mut process = environment.exec(command).await?;
         let mut events = process.events();
         let mut received = 0;
