@@ -62,7 +62,7 @@ impl Executor {
         let shared = Arc::new(Shared {
             environment: Arc::new(crate::environment::info(&config)),
             config,
-            nursery: Nursery::default(),
+            nursery: Nursery::open(),
             http: HttpClient::new(),
         });
         let (root, _) = Root::spawn(None, Root, shared.clone()).await?;

@@ -12,6 +12,7 @@ pub mod auth;
 mod config;
 pub mod config_read;
 mod connection;
+mod descent;
 mod dispatch;
 mod environment;
 mod executor;

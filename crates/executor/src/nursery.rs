@@ -1,57 +1,54 @@
-//! Which of our children are ours to wait for.
+//! Which children of this process are programs whose status somebody wants.
 //!
 //! An executor that is a subreaper also becomes the parent of orphans and has to reap those, but never a child whose
-//! owner still wants its status. The reaper therefore hears of every birth before it happens and of every pid that was
-//! released; without a reaper (no subreaper) nobody listens and nothing is kept.
+//! owner still waits for it. So births and releases are told here. Without a subreaper nobody listens and nothing is
+//! kept.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashSet;
+use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{self, Pid, WaitId, WaitIdOptions};
 use tokio::sync::mpsc;
 
-static TICKETS: AtomicU64 = AtomicU64::new(0);
+use crate::descent;
 
-/// Tells the reaper, if there is one, about children.
+/// Between two looks at our children. An orphan that has ended is reaped at the second look that finds it ended; by then
+/// every program is known here, and a host has waited for children of its own.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Tells the reaper, if there is one, about programs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nursery(Option<mpsc::UnboundedSender<Note>>);
 
 /// What the reaper hears.
 #[derive(Debug)]
-pub(crate) enum Note {
-    /// A child is about to be started.
-    Birth(u64),
-    /// It was started, or (`None`) was not.
-    Born(u64, Option<Pid>),
+enum Note {
+    /// A program was started.
+    Born(Pid),
     /// Its owner has released its pid.
     Gone(Pid),
 }
 
-/// A start in progress; dropping it says that nothing was started.
-#[derive(Debug)]
-pub(crate) struct Birth {
-    nursery: Nursery,
-    ticket: u64,
-    pid: Option<Pid>,
-}
-
 impl Nursery {
-    /// Tells this reaper. The channel carries a few numbers per child and is drained all the time.
-    pub(crate) fn telling(reaper: mpsc::UnboundedSender<Note>) -> Self {
-        Self(Some(reaper))
-    }
-
-    /// To be called before a child is started.
-    pub(crate) fn birth(&self) -> Birth {
-        let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
-        self.tell(Note::Birth(ticket));
-        Birth {
-            nursery: self.clone(),
-            ticket,
-            pid: None,
+    /// The nursery of this process, with a reaper if it is a subreaper. Must run inside a tokio runtime; the reaper ends
+    /// with the last clone.
+    pub(crate) fn open() -> Self {
+        match process::child_subreaper() {
+            Ok(Some(_)) => {
+                let (sender, notes) = mpsc::unbounded_channel();
+                tokio::spawn(reap_orphans(notes));
+                Self(Some(sender))
+            }
+            Ok(None) | Err(_) => Self(None),
         }
     }
 
-    /// To be called when a child's pid has been released.
+    /// A program was started.
+    pub(crate) fn born(&self, pid: Pid) {
+        self.tell(Note::Born(pid));
+    }
+
+    /// A program's pid has been released.
     pub(crate) fn gone(&self, pid: Pid) {
         self.tell(Note::Gone(pid));
     }
@@ -64,15 +61,27 @@ impl Nursery {
     }
 }
 
-impl Birth {
-    /// The child was started.
-    pub(crate) fn done(mut self, pid: Pid) {
-        self.pid = Some(pid);
-    }
-}
-
-impl Drop for Birth {
-    fn drop(&mut self) {
-        self.nursery.tell(Note::Born(self.ticket, self.pid));
+async fn reap_orphans(mut notes: mpsc::UnboundedReceiver<Note>) {
+    let mut programs = HashSet::new();
+    let mut ended_before = HashSet::new();
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            note = notes.recv() => match note {
+                Some(Note::Born(pid)) => drop(programs.insert(pid)),
+                Some(Note::Gone(pid)) => drop(programs.remove(&pid)),
+                None => return,
+            },
+            _ = looks.tick() => {
+                let ended: HashSet<Pid> = descent::ended_children().collect();
+                for orphan in ended.intersection(&ended_before).filter(|pid| !programs.contains(pid)) {
+                    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+                    let _ = process::waitid(WaitId::Pid(*orphan), options);
+                }
+                ended_before = ended;
+            }
+        }
     }
 }

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, client_async_with_config,
     tungstenite::{
-        Message, client::IntoClientRequest, protocol::CloseFrame, protocol::WebSocketConfig,
+        Message, Utf8Bytes, client::IntoClientRequest, protocol::CloseFrame, protocol::WebSocketConfig,
     },
 };
 
@@ -169,6 +169,22 @@ impl RpcClient {
         match self.kept.pop_front() {
             Some(message) => Ok(message),
             None => self.next_new().await,
+        }
+    }
+
+    /// The next new message as it is, unparsed.
+    ///
+    /// # Errors
+    /// When the connection ends.
+    pub async fn next_text(&mut self) -> Result<Utf8Bytes> {
+        loop {
+            match self.socket.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(text),
+                Some(Ok(Message::Close(frame))) => bail!("closed: {frame:?}"),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error).context("connection ended"),
+                None => bail!("connection ended"),
+            }
         }
     }
 

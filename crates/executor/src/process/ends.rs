@@ -83,11 +83,6 @@ impl Ends {
         self.first.is_none() && self.second.is_none()
     }
 
-    /// Whether anything can be written to the program.
-    pub(crate) fn takes_input(&self) -> bool {
-        self.input().is_some()
-    }
-
     /// Waits for output, or the end of one of the streams; give it to [`Ends::take`]. Never returns once all have ended.
     /// Cancel-safe.
     pub(crate) async fn read(&self) -> Reading {

@@ -239,14 +239,13 @@ fn start(
     command: &mut Command,
     nursery: Nursery,
 ) -> Result<(Child, std::process::Child), SpawnError> {
-    let birth = nursery.birth();
     // Both program and directory were found; what vanished since then, or the interpreter of a script, counts as
     // the program.
     let started = command
         .spawn()
         .map_err(|error| SpawnError::new(&error, Some(Missing::Program)))?;
     let pid = Pid::from_child(&started);
-    birth.done(pid);
+    nursery.born(pid);
     Ok((Child::new(pid, nursery)?, started))
 }
 
