@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_link::Close;
+use mainstay_wire::capabilities as discovery;
 use mainstay_wire::envelope::{self, Message, Notification, Request, RequestId};
 use mainstay_wire::environment::{self, StatusAnswer};
 use mainstay_wire::extension::{self, capability};
@@ -21,6 +22,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 
+use crate::capabilities;
 use crate::config_read::ConfigFiles;
 use crate::connection::Connection;
 use crate::files::{self, Handles};
@@ -239,6 +241,16 @@ impl Desk {
             <environment::ConfigRead as Call>::METHOD => {
                 self.work::<environment::ConfigRead, _>(asked, |_, params| async {
                     ConfigFiles::from_environment()?.read(params).await
+                });
+            }
+            <discovery::DiscoverV2 as Call>::METHOD => {
+                self.work::<discovery::DiscoverV2, _>(asked, |_, params| async {
+                    capabilities::discover(ConfigFiles::from_environment()?, params).await
+                });
+            }
+            <discovery::DiscoverRootsV1 as Call>::METHOD => {
+                self.work::<discovery::DiscoverRootsV1, _>(asked, |_, params| {
+                    capabilities::discover_roots(params)
                 });
             }
             <fs::ReadFile as Call>::METHOD => {

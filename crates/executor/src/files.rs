@@ -10,7 +10,7 @@ mod handles;
 mod metadata;
 pub(crate) mod open;
 mod remove;
-mod walk;
+pub(crate) mod walk;
 mod whole;
 
 use std::path::{Path, PathBuf};
@@ -179,9 +179,14 @@ pub async fn copy(params: CopyParams) -> Result<Empty, RpcError> {
     Ok(Empty {})
 }
 
-/// Reads a regular file of at most `limit` bytes that holds UTF-8. May block.
+/// Reads a regular file of at most `limit` bytes, links followed. May block.
+pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    whole::read_file(path, Links::Follow, limit)
+}
+
+/// As [`read_bytes`], of a file that holds UTF-8.
 pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, FileError> {
-    let bytes = whole::read_file(path, Links::Follow, limit)?;
+    let bytes = read_bytes(path, limit)?;
     String::from_utf8(bytes).map_err(|error| FileError::refused(error.utf8_error().to_string()))
 }
 

@@ -9,6 +9,7 @@
 //! ```
 
 pub mod auth;
+pub mod capabilities;
 mod config;
 pub mod config_read;
 mod connection;

@@ -46,6 +46,9 @@ pub struct DiscoverAnswer {
 pub struct Plugin {
     /// `name@marketplace`.
     pub id: String,
+    /// For people.
+    #[serde(default)]
+    pub display_name: Option<String>,
     /// Where it came from.
     #[serde(default)]
     pub remote_plugin_id: Option<String>,

@@ -111,6 +111,25 @@ pub const HTTP_STREAMS: usize = 256;
 /// One configuration file (P 12: the 1 MiB of older sources, for their whole answer).
 pub const CONFIG_FILE: u64 = MIB as u64;
 
+/// Roots of one discovery (`environment.md` 5.1).
+pub const CAPABILITY_ROOTS: usize = 128;
+/// Depth of the scan of a root (`environment.md` 5.1).
+pub const CAPABILITY_DEPTH: u64 = 6;
+/// Directories of the scan of a root (`environment.md` 5.1).
+pub const CAPABILITY_DIRECTORIES: u64 = 2000;
+/// Entries of the scan of a root (`environment.md` 5.1).
+pub const CAPABILITY_ENTRIES: u64 = 20_000;
+/// One file that belongs to a capability (`environment.md` 5.1).
+pub const CAPABILITY_FILE: u64 = MIB as u64;
+/// Contents told of one root (`environment.md` 5.1).
+pub const CAPABILITY_BUNDLE: usize = 16 * MIB;
+/// Contents told in one answer, so that it fits one message (D 7).
+pub const CAPABILITY_ANSWER: usize = 32 * MIB;
+/// Warnings told of one root, or in one answer about the built-in roots (`environment.md` 5.3).
+pub const CAPABILITY_WARNINGS: usize = 64;
+/// Plugins and skills of the built-in roots (`environment.md` 5.3).
+pub const CAPABILITIES: usize = 2048;
+
 // --- network policy ---
 
 /// Host of a policy request (P 11).

@@ -11,6 +11,9 @@ pub(crate) enum FileError {
     /// The operating system refused; told with its text.
     #[error("{}", os_text(.0))]
     Os(#[from] io::Error),
+    /// A file has more bytes than one may have.
+    #[error("file is too large to read: limit is {0} bytes")]
+    TooLarge(u64),
     /// The request itself cannot be served; told with this text.
     #[error("{0}")]
     Refused(String),
@@ -38,7 +41,7 @@ impl From<FileError> for RpcError {
                 io::ErrorKind::InvalidInput => RpcError::invalid_request(text),
                 _ => RpcError::internal(text),
             },
-            FileError::Refused(_) => RpcError::invalid_request(text),
+            FileError::TooLarge(_) | FileError::Refused(_) => RpcError::invalid_request(text),
         }
     }
 }

@@ -13,17 +13,15 @@ use super::open::{Links, open};
 /// Reads a regular file of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, links: Links, limit: u64) -> Result<Vec<u8>, FileError> {
     let (file, stat) = open_to_read(path, links)?;
-    let too_large =
-        || FileError::refused(format!("file is too large to read: limit is {limit} bytes"));
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     if size > limit {
-        return Err(too_large());
+        return Err(FileError::TooLarge(limit));
     }
     // The size is a guess: files of /proc have none, and others grow.
     let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
     File::from(file).take(limit + 1).read_to_end(&mut content)?;
     if content.len() as u64 > limit {
-        return Err(too_large());
+        return Err(FileError::TooLarge(limit));
     }
     Ok(content)
 }
