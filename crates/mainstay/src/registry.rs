@@ -34,6 +34,14 @@ pub struct RegistryConfig {
     pub account: Option<String>,
 }
 
+fn trusting_nobody() -> Result<rustls::ClientConfig, rustls::Error> {
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    Ok(rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth())
+}
+
 impl fmt::Debug for RegistryConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RegistryConfig")
@@ -77,11 +85,15 @@ impl Registry {
         let mut http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .tcp_nodelay(true);
-        if base.starts_with("https:") {
+        // The HTTP client wants a TLS set-up even where no TLS is used; certificates are read only where it is.
+        let tls = if base.starts_with("https:") {
             let mut tls = (*mainstay_link::tls::client_config().map_err(bad)?).clone();
             tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-            http = http.tls_backend_preconfigured(tls);
-        }
+            tls
+        } else {
+            trusting_nobody().map_err(bad)?
+        };
+        http = http.tls_backend_preconfigured(tls);
         Ok(Self {
             base,
             environment,

@@ -55,6 +55,7 @@ pub(crate) async fn reconnects(
     let mut client = reference.app_server(&pairs(&destination), "").await?;
     let asked = json!({"environmentId": "remote"});
     for round in 0..3 {
+        proxy.until(|now| now.open > 0).await;
         let mut status = Value::Null;
         // While it recovers it answers `pending` or `disconnected`: ask until it is done.
         for _ in 0..1000 {
