@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mainstay_link::{Close, Link};
+use mainstay_link::Link;
 use ractor::{Actor, ActorRef, SpawnErr};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::auth::Auth;
 use crate::config::Config;
@@ -15,7 +15,8 @@ use crate::http::HttpClient;
 use crate::listener::{self, Listener};
 use crate::nursery::Nursery;
 use crate::peer::Peer;
-use crate::root::{self, Root};
+use crate::registrar::{self, RegisterConfig, RegisterError, Registrar, Registration, Standing};
+use crate::root::{self, Door, Root};
 use crate::shared::Shared;
 
 /// A running executor. Cheap to clone; it runs until [`Executor::shutdown`].
@@ -89,14 +90,48 @@ impl Executor {
         let (actor, _) = Listener::spawn_linked(None, Listener, arguments, self.root.get_cell())
             .await
             .map_err(|_| ListenError::Over)?;
-        let over = |_| ListenError::Over;
-        self.root
-            .cast(root::Message::Listening(actor.get_cell()))
-            .map_err(over)?;
+        let door = Door {
+            actor: actor.get_cell(),
+            closing: None,
+        };
+        let opened = self.root.cast(root::Message::Opened(door));
+        opened.map_err(|_| ListenError::Over)?;
         actor
             .cast(listener::Message::Run)
             .map_err(|_| ListenError::Over)?;
         Ok(format!("ws://{bound}"))
+    }
+
+    /// Registers with an environment registry and serves the harnesses it vouches for; returns once the rendezvous socket
+    /// is open. From then on the executor comes back by itself, whatever happens to the socket or the registry, until
+    /// the registry refuses it for good or the executor is shut down.
+    ///
+    /// # Errors
+    /// The first registration fails: everything but a conflict with another registration is final (noise-relay.md 2.1).
+    pub async fn register(&self, config: RegisterConfig) -> Result<Registration, RegisterError> {
+        let registry = registrar::prepare(config)?;
+        let (standing, state) = watch::channel(Standing::default());
+        let (close, closing) = oneshot::channel();
+        let arguments = registrar::Arguments {
+            registry,
+            root: self.root.clone(),
+            standing,
+            closing,
+        };
+        let (actor, _) =
+            Registrar::spawn_linked(None, Registrar, Box::new(arguments), self.root.get_cell())
+                .await
+                .map_err(|_| RegisterError::Over)?;
+        let door = Door {
+            actor: actor.get_cell(),
+            closing: Some(close),
+        };
+        let opened = self.root.cast(root::Message::Opened(door));
+        opened.map_err(|_| RegisterError::Over)?;
+        actor
+            .cast(registrar::Message::Run)
+            .map_err(|_| RegisterError::Over)?;
+        Registration::wait(state).await
     }
 
     /// Converses over this program's standard input and output, one JSON object per line, until the end of input
@@ -115,10 +150,7 @@ impl Executor {
     /// is left after `grace`; returns when nothing is left. A second call kills at once.
     pub async fn shutdown(&self, grace: Duration) {
         let (done, over) = oneshot::channel();
-        let close = Close::new(1001, "executor shuts down");
-        let asked = self
-            .root
-            .cast(root::Message::Shutdown { grace, close, done });
+        let asked = self.root.cast(root::Message::Shutdown { grace, done });
         if asked.is_ok() {
             // Dropped, not sent, when all is over.
             let _ = over.await;

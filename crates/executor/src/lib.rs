@@ -3,6 +3,7 @@
 //! ```text
 //! Executor (handle) ─► Root            knows every session and connection
 //!                      ├─ Listener     accepts WebSockets on a TCP port
+//!                      ├─ Registrar    keeps the executor reachable through a registry
 //!                      ├─ Conversation one per connection: handshake, dispatch, files; ends with its link
 //!                      └─ Session      owns processes; outlives its connections
 //!                         └─ Process   owns a child, its group, its output log and sequence numbers
@@ -26,6 +27,7 @@ mod os;
 mod outbox;
 mod peer;
 mod process;
+mod registrar;
 mod root;
 pub mod sandbox;
 mod session;
@@ -34,3 +36,4 @@ pub mod watch_missing;
 
 pub use config::Config;
 pub use executor::{Executor, ListenError, StartError};
+pub use registrar::{RegisterConfig, RegisterError, Registration};

@@ -5,7 +5,7 @@
 //! | `Accept` | listener, registrar, handle | a link to converse on |
 //! | `Open` | connection | a new session, or the one to resume |
 //! | `SessionOver` | session | it has ended and has no process left |
-//! | `Listening` | handle | a child that accepts links, to be ended at shutdown |
+//! | `Opened` | handle | a door: a child that lets connections in, to be shut at shutdown |
 //! | `ChildGone` | itself | a child ended, reposted from supervision so that it comes after its own messages |
 //! | `Shutdown` | handle | end everything, politely at first |
 //! | `GraceOver` | timer | the polite part is over |
@@ -24,6 +24,9 @@ use crate::peer::Peer;
 use crate::session::{self, Attach, Session};
 use crate::shared::Shared;
 
+/// The reason peers hear when the executor shuts down.
+pub(crate) const GOODBYE: &str = "executor shuts down";
+
 /// The actor.
 #[derive(Debug)]
 pub(crate) struct Root;
@@ -41,11 +44,10 @@ pub(crate) enum Message {
         attach: Box<Attach>,
     },
     SessionOver(String),
-    Listening(ActorCell),
+    Opened(Door),
     ChildGone(ActorId),
     Shutdown {
         grace: Duration,
-        close: Close,
         done: oneshot::Sender<()>,
     },
     GraceOver,
@@ -57,9 +59,18 @@ pub(crate) struct State {
     shared: Arc<Shared>,
     sessions: HashMap<String, ActorRef<session::Message>>,
     connections: HashMap<ActorId, Open>,
-    listeners: Vec<ActorCell>,
+    doors: HashMap<ActorId, Door>,
     /// Set once the executor shuts down: who waits for it.
     ending: Option<Vec<oneshot::Sender<()>>>,
+}
+
+/// A child that lets connections in.
+#[derive(Debug)]
+pub(crate) struct Door {
+    /// The listener or registrar.
+    pub(crate) actor: ActorCell,
+    /// Ends it in good order, once the connections that came through it have ended; without it, it is killed at once.
+    pub(crate) closing: Option<oneshot::Sender<Close>>,
 }
 
 /// An open connection.
@@ -84,7 +95,7 @@ impl Actor for Root {
             shared,
             sessions: HashMap::new(),
             connections: HashMap::new(),
-            listeners: Vec::new(),
+            doors: HashMap::new(),
             ending: None,
         })
     }
@@ -101,13 +112,12 @@ impl Actor for Root {
             }
             Message::Open { resume, attach } => state.on_open(&myself, resume, attach).await,
             Message::SessionOver(id) => state.on_session_over(&id),
-            Message::Listening(listener) => state.on_listening(listener),
+            Message::Opened(door) => state.on_opened(door),
             Message::ChildGone(child) => state.on_child_gone(child),
-            Message::Shutdown { grace, close, done } => {
-                state.on_shutdown(&myself, grace, &close, done)
-            }
+            Message::Shutdown { grace, done } => state.on_shutdown(&myself, grace, done),
             Message::GraceOver => state.on_grace_over(),
         }
+        state.shut_doors();
         if state.is_over() {
             state.ending = None;
             myself.drain()?;
@@ -235,17 +245,17 @@ impl State {
         }
     }
 
-    fn on_listening(&mut self, listener: ActorCell) {
+    fn on_opened(&mut self, door: Door) {
         if self.ending.is_some() {
-            listener.kill();
+            door.actor.kill();
         } else {
-            self.listeners.push(listener);
+            self.doors.insert(door.actor.get_id(), door);
         }
     }
 
     fn on_child_gone(&mut self, child: ActorId) {
         self.connections.remove(&child);
-        self.listeners.retain(|listener| listener.get_id() != child);
+        self.doors.remove(&child);
         // Only one that failed is still here; its processes ended with it.
         self.sessions.retain(|_, session| session.get_id() != child);
     }
@@ -254,7 +264,6 @@ impl State {
         &mut self,
         myself: &ActorRef<Message>,
         grace: Duration,
-        close: &Close,
         done: oneshot::Sender<()>,
     ) {
         if let Some(waiting) = &mut self.ending {
@@ -264,12 +273,14 @@ impl State {
             return;
         }
         self.ending = Some(vec![done]);
-        for listener in self.listeners.drain(..) {
-            // It only waits for others to come.
-            listener.kill();
+        for door in self.doors.values() {
+            if door.closing.is_none() {
+                // It only waits for others to come.
+                door.actor.kill();
+            }
         }
         for open in self.connections.values() {
-            open.connection.close(close.clone());
+            open.connection.close(Close::new(1001, GOODBYE));
         }
         for session in self.sessions.values() {
             let _ = session.cast(session::Message::Quit);
@@ -278,12 +289,29 @@ impl State {
     }
 
     fn on_grace_over(&mut self) {
+        for door in self.doors.values() {
+            door.actor.kill();
+        }
         for session in self.sessions.values() {
             let _ = session.cast(session::Message::Kill);
         }
     }
 
+    /// At shutdown, shuts the doors behind the last connection.
+    fn shut_doors(&mut self) {
+        if self.ending.is_some() && self.connections.is_empty() {
+            for door in self.doors.values_mut() {
+                if let Some(closing) = door.closing.take() {
+                    let _ = closing.send(Close::new(1001, GOODBYE));
+                }
+            }
+        }
+    }
+
     fn is_over(&self) -> bool {
-        self.ending.is_some() && self.sessions.is_empty() && self.connections.is_empty()
+        self.ending.is_some()
+            && self.sessions.is_empty()
+            && self.connections.is_empty()
+            && self.doors.is_empty()
     }
 }
