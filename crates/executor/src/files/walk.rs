@@ -143,7 +143,8 @@ impl Walk<'_> {
             open
         };
         let mut names: Vec<_> = Names::read(&open)?.collect();
-        names.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        // As they are told: bytes that are not UTF-8 replaced.
+        names.sort_unstable_by(|(a, _), (b, _)| a.to_string_lossy().cmp(&b.to_string_lossy()));
         Ok(Some((open, names)))
     }
 
