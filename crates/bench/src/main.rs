@@ -68,7 +68,7 @@ async fn run(amount: Amount) -> Result<Table> {
     );
     let (_executor, environment) = far::direct().await?;
     ask(&mut table, Column::Direct, &environment, amount).await?;
-    let (_relay, environment) = far::relayed().await?;
+    let (_relayed, _registry, environment) = far::relayed().await?;
     ask(&mut table, Column::Relayed, &environment, amount).await?;
     if let Some(reference) = Reference::find() {
         // The reference answers slowly enough that fewer samples do.
@@ -80,6 +80,8 @@ async fn run(amount: Amount) -> Result<Table> {
         let executor = reference.executor().await?;
         let environment = Environment::builder().url(&executor.url).spawn().await?;
         ask(&mut table, Column::Reference, &environment, amount).await?;
+        let (_executor, _registry, environment) = far::reference(&reference).await?;
+        ask(&mut table, Column::ReferenceRelayed, &environment, amount).await?;
     }
     Ok(table)
 }

@@ -17,6 +17,8 @@ pub(crate) enum Column {
     Relayed,
     /// Our client, the reference's executor, over a WebSocket.
     Reference,
+    /// Our client and relay, the reference's executor.
+    ReferenceRelayed,
 }
 
 impl Column {
@@ -26,6 +28,7 @@ impl Column {
             Self::Direct => "direct",
             Self::Relayed => "relay + Noise",
             Self::Reference => "reference executor, direct",
+            Self::ReferenceRelayed => "reference executor, relay + Noise",
         }
     }
 }

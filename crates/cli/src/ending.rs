@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::logging::StandardError;
+
 /// Mainstay itself failed, or the outcome of the command is not known (`run` only).
 pub(crate) const OWN_FAILURE: u8 = 125;
 /// The program exists and cannot be executed.
@@ -55,5 +57,5 @@ impl Ending {
 pub(crate) fn say(text: &str) {
     use std::io::Write;
     // One write, so that the line stays whole among the command's own output.
-    let _ = std::io::stderr().write_all(format!("mainstay: {text}\n").as_bytes());
+    let _ = StandardError.write_all(format!("mainstay: {text}\n").as_bytes());
 }

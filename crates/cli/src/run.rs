@@ -12,7 +12,7 @@ mod output;
 mod request;
 mod signals;
 mod start;
-mod terminal;
+pub(crate) mod terminal;
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result};
-use mainstay_executor::{Config, Executor, auth::Auth};
+use mainstay_executor::{Config, Executor, RegisterConfig, Registration, auth::Auth};
 
 use crate::{
     UsageError,
@@ -68,26 +68,32 @@ async fn serve(
         Some(Listen::Stdio) => stdio = true,
         None => {}
     }
+    let mut registration = None;
     if let Some(access) = access {
-        register(&executor, access, &mut shutdown).await?;
-    }
-    let served = async {
-        if stdio {
-            executor.serve_stdio().await;
-        } else {
-            std::future::pending().await
+        let registering = executor.register(RegisterConfig::new(access.url, access.environment.clone(), access.token));
+        tokio::select! {
+            registered = registering => {
+                let registered = registered?;
+                announce(&format!("registered {} {}", access.environment, registered.id()))?;
+                registration = Some(registered);
+            }
+            number = shutdown.requested() => {
+                executor.shutdown(Duration::ZERO).await;
+                return Ok(Shutdown::code(number));
+            }
         }
-    };
-    tokio::select! {
-        // Nobody is left to finish for.
-        () = served => {
+    }
+    let ended = tokio::select! {
+        _ = shutdown.requested() => Ok(()),
+        () = stdio_ended(&executor, stdio) => {
+            // Nobody is left to finish for.
             executor.shutdown(Duration::ZERO).await;
             return Ok(ExitCode::SUCCESS);
         }
-        _ = shutdown.requested() => {}
-    }
+        error = registration_ended(registration) => Err(error),
+    };
     tokio::select! {
-        () = executor.shutdown(GRACE) => Ok(ExitCode::SUCCESS),
+        () = executor.shutdown(GRACE) => ended.map(|()| ExitCode::SUCCESS),
         number = shutdown.requested() => {
             executor.shutdown(Duration::ZERO).await;
             Ok(Shutdown::code(number))
@@ -95,12 +101,23 @@ async fn serve(
     }
 }
 
-async fn register(
-    _executor: &Executor,
-    _access: RegistryAccess,
-    _shutdown: &mut Shutdown,
-) -> Result<()> {
-    anyhow::bail!("not finished")
+async fn stdio_ended(executor: &Executor, stdio: bool) {
+    if stdio {
+        executor.serve_stdio().await;
+    } else {
+        std::future::pending().await
+    }
+}
+
+/// Ends when the registration cannot be kept; says when it is made anew, as a registry that restarted has it.
+async fn registration_ended(registration: Option<Registration>) -> anyhow::Error {
+    let Some(mut registration) = registration else { return std::future::pending().await };
+    loop {
+        match registration.renewed().await {
+            Ok(id) => tracing::info!(registration = id, "registered anew"),
+            Err(error) => return anyhow::Error::from(error).context("the registration is over"),
+        }
+    }
 }
 
 fn parse_listen(url: &str) -> Result<Listen> {

@@ -180,7 +180,7 @@ pub(crate) async fn comes_online(
         .err()
         .context("offline, but it started")?
         .to_string();
-    ensure!(text.contains("offline"), "{text}");
+    ensure!(text.contains("409"), "{text}");
     front.set_offline(false);
     process(environment).await
 }
