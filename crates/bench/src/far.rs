@@ -29,16 +29,26 @@ pub(crate) async fn direct() -> Result<(Executor, Environment)> {
 pub(crate) async fn relayed() -> Result<(Executor, Registry, Environment)> {
     let (executor_token, harness_token, registry) = registry().await?;
     let executor = Executor::start(Config::default()).await?;
-    executor.register(RegisterConfig::new(registry.url(), ENVIRONMENT, executor_token)).await?;
+    executor
+        .register(RegisterConfig::new(
+            registry.url(),
+            ENVIRONMENT,
+            executor_token,
+        ))
+        .await?;
     let environment = client(&registry, harness_token).await?;
     Ok((executor, registry, environment))
 }
 
 /// The reference's executor at our registry.
-pub(crate) async fn reference(reference: &Reference) -> Result<(ReferenceExecutor, Registry, Environment)> {
+pub(crate) async fn reference(
+    reference: &Reference,
+) -> Result<(ReferenceExecutor, Registry, Environment)> {
     let (executor_token, harness_token, registry) = registry().await?;
     let front = RegistryFront::start(registry.local_addr()).await?;
-    let executor = reference.registered_executor(&front.url(), ENVIRONMENT, executor_token.expose_secret()).await?;
+    let executor = reference
+        .registered_executor(&front.url(), ENVIRONMENT, executor_token.expose_secret())
+        .await?;
     front.until_calls(Call::Register, 1).await;
     let environment = client(&registry, harness_token).await?;
     Ok((executor, registry, environment))
@@ -48,7 +58,10 @@ async fn registry() -> Result<(SecretString, SecretString, Registry)> {
     let mut tokens = Tokens::new();
     let executor_token = tokens.issue(ENVIRONMENT, Role::Executor)?;
     let harness_token = tokens.issue(ENVIRONMENT, Role::Harness)?;
-    let config = RegistryConfig::new(([127, 0, 0, 1], 0).into(), TokenSource::Memory(Arc::new(tokens)));
+    let config = RegistryConfig::new(
+        ([127, 0, 0, 1], 0).into(),
+        TokenSource::Memory(Arc::new(tokens)),
+    );
     Ok((executor_token, harness_token, Registry::bind(config).await?))
 }
 

@@ -70,7 +70,11 @@ async fn serve(
     }
     let mut registration = None;
     if let Some(access) = access {
-        let registering = executor.register(RegisterConfig::new(access.url, access.environment.clone(), access.token));
+        let registering = executor.register(RegisterConfig::new(
+            access.url,
+            access.environment.clone(),
+            access.token,
+        ));
         tokio::select! {
             registered = registering => {
                 let registered = registered?;
@@ -111,7 +115,9 @@ async fn stdio_ended(executor: &Executor, stdio: bool) {
 
 /// Ends when the registration cannot be kept; says when it is made anew, as a registry that restarted has it.
 async fn registration_ended(registration: Option<Registration>) -> anyhow::Error {
-    let Some(mut registration) = registration else { return std::future::pending().await };
+    let Some(mut registration) = registration else {
+        return std::future::pending().await;
+    };
     loop {
         match registration.renewed().await {
             Ok(id) => tracing::info!(registration = id, "registered anew"),

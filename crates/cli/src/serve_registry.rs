@@ -25,7 +25,9 @@ pub(crate) fn main(args: RegistryArgs) -> Result<ExitCode> {
     if let Some(RegistryCommand::Token(args)) = &args.command {
         return token(args);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let code = runtime.block_on(serve(args));
     runtime.shutdown_background();
     code
@@ -47,7 +49,10 @@ async fn serve(args: RegistryArgs) -> Result<ExitCode> {
     let mut reload = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     // Required by the command line unless a token is made.
     let file = args.tokens.context("--tokens is missing")?;
-    let config = Config { public_url: args.public_url, ..Config::new(args.listen, TokenSource::File(file)) };
+    let config = Config {
+        public_url: args.public_url,
+        ..Config::new(args.listen, TokenSource::File(file))
+    };
     let registry = Registry::bind(config).await?;
     announce(registry.url())?;
     loop {

@@ -29,18 +29,30 @@ pub(crate) async fn start() -> Result<(Embedded, RegistryConfig)> {
     let mut tokens = Tokens::new();
     let executor_token = tokens.issue(ENVIRONMENT, Role::Executor)?;
     let harness_token = tokens.issue(ENVIRONMENT, Role::Harness)?;
-    let config = Config::new(([127, 0, 0, 1], 0).into(), TokenSource::Memory(Arc::new(tokens)));
+    let config = Config::new(
+        ([127, 0, 0, 1], 0).into(),
+        TokenSource::Memory(Arc::new(tokens)),
+    );
     let registry = Registry::bind(config).await?;
     let executor = Executor::start(ExecutorConfig::default()).await?;
     let registration = RegisterConfig::new(registry.url(), ENVIRONMENT, executor_token);
-    executor.register(registration).await.context("cannot register with the embedded registry")?;
+    executor
+        .register(registration)
+        .await
+        .context("cannot register with the embedded registry")?;
     let access = RegistryConfig {
         url: registry.url().to_owned(),
         environment: ENVIRONMENT.to_owned(),
         token: harness_token,
         account: None,
     };
-    Ok((Embedded { executor, _registry: registry }, access))
+    Ok((
+        Embedded {
+            executor,
+            _registry: registry,
+        },
+        access,
+    ))
 }
 
 impl Embedded {
