@@ -18,6 +18,21 @@ pub fn client_config() -> Result<Arc<ClientConfig>, TlsError> {
     CONFIG.get_or_init(build).clone()
 }
 
+/// A configuration that trusts nobody, for HTTP clients that talk plain HTTP and want a TLS set-up all the same: no
+/// certificates are read for it.
+///
+/// # Errors
+/// When ring offers no TLS version, which it does.
+pub fn trusting_nobody() -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError(error.to_string()))?;
+    Ok(config
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth())
+}
+
 fn build() -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

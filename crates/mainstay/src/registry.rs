@@ -34,14 +34,6 @@ pub struct RegistryConfig {
     pub account: Option<String>,
 }
 
-fn trusting_nobody() -> Result<rustls::ClientConfig, rustls::Error> {
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    Ok(rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth())
-}
-
 impl fmt::Debug for RegistryConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RegistryConfig")
@@ -91,7 +83,7 @@ impl Registry {
             tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
             tls
         } else {
-            trusting_nobody().map_err(bad)?
+            mainstay_link::tls::trusting_nobody().map_err(bad)?
         };
         http = http.tls_backend_preconfigured(tls);
         Ok(Self {

@@ -141,12 +141,16 @@ impl Registry {
             .redirect(redirect::Policy::none())
             .timeout(limits::REGISTRY_TIMEOUT)
             .tcp_nodelay(true);
-        if base.starts_with("https:") {
+        // The HTTP client wants a TLS set-up even where no TLS is used; certificates are read only where it is.
+        let tls = if base.starts_with("https:") {
             let mut tls =
                 (*mainstay_link::tls::client_config().map_err(|error| bad(&error))?).clone();
             tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-            http = http.tls_backend_preconfigured(tls);
-        }
+            tls
+        } else {
+            mainstay_link::tls::trusting_nobody().map_err(|error| bad(&error))?
+        };
+        http = http.tls_backend_preconfigured(tls);
         Ok(Self {
             environment,
             identity: Identity::generate().map_err(|error| bad(&error))?,
