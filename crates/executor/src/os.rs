@@ -5,7 +5,7 @@
 )]
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -30,4 +30,17 @@ pub(crate) fn lead_terminal_session(command: &mut Command) {
 pub(crate) fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open, names the same descriptor for as long as it lives, and is owned by the result.
     unsafe { AsyncFd::register_with_interest(descriptor, interest) }.map_err(io::Error::from)
+}
+
+/// A descriptor that the program which started us opened for us and told us of. To be called once per number, before this
+/// program opens anything itself.
+pub(crate) fn inherited(number: i32) -> io::Result<OwnedFd> {
+    if number <= 2 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the number is used for one system call that fails if it names nothing.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    rustix::io::fcntl_setfd(borrowed, rustix::io::FdFlags::CLOEXEC)?;
+    // SAFETY: it is open, as that call has shown, and nobody else here knows of it: our guard opened it for this use.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 
 use mainstay_wire::process::{EnvPolicy, Inherit};
 
+use crate::guard;
+
 /// What `inherit: core` keeps, as observed with 0.171.0.
 const CORE: [&str; 11] = [
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TEMP", "TMP", "TMPDIR",
@@ -35,7 +37,7 @@ pub(crate) fn build(
 
 fn inherits(policy: &EnvPolicy, name: &OsString) -> bool {
     let inherited = match policy.inherit {
-        Inherit::All => true,
+        Inherit::All => !guard::is_private(name),
         Inherit::Core => CORE.iter().any(|core| *name == **core),
         Inherit::None => false,
     };

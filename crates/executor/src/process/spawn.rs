@@ -13,14 +13,14 @@ use mainstay_wire::extension::{Missing, Size};
 use mainstay_wire::process::{SpawnErrorData, SpawnErrorKind, StartParams};
 use mainstay_wire::{RpcError, limits};
 use rustix::fs::{Access, Mode, OFlags};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use rustix::pty::OpenptFlags;
 
 use super::child::Child;
 use super::ends::Ends;
 use super::environment;
 use crate::nursery::Nursery;
-use crate::{os, sandbox};
+use crate::{guard, os, sandbox};
 
 /// Where a program is looked for when its environment has no PATH, as execvp does.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -245,6 +245,9 @@ fn start(
         .spawn()
         .map_err(|error| SpawnError::new(&error, Some(Missing::Program)))?;
     let pid = Pid::from_child(&started);
+    if guard::is_dying() {
+        let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+    }
     nursery.born(pid);
     Ok((Child::new(pid, nursery)?, started))
 }
