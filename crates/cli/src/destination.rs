@@ -39,6 +39,19 @@ pub(crate) enum Destination {
     Embedded,
 }
 
+impl Destination {
+    /// For messages: whom the client talks to.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Direct { url, .. } => url.clone(),
+            Self::Registry(access) => {
+                format!("environment {} at {}", access.environment, access.url)
+            }
+            Self::Embedded => "the embedded executor".to_owned(),
+        }
+    }
+}
+
 /// Decides where `run` runs.
 ///
 /// # Errors

@@ -76,13 +76,15 @@ async fn conduct(
         Ok(signals) => signals,
         Err(error) => return Ending::own(format!("cannot listen for signals: {error}")),
     };
+    let place = destination.name();
     let far_side = tokio::select! {
         far_side = FarSide::open(destination, recover_for) => far_side,
         number = signals.fatal() => return Ending::signal(number),
     };
     match far_side {
         Ok(far_side) => {
-            let ending = conductor::conduct(&far_side.environment, request, &mut signals).await;
+            let ending =
+                conductor::conduct(&far_side.environment, &place, request, &mut signals).await;
             terminal::restore();
             let _ = tokio::time::timeout(FAREWELL, far_side.close()).await;
             ending

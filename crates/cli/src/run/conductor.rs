@@ -25,11 +25,12 @@ const REPORT: Duration = Duration::from_secs(2);
 /// Starts the command, carries it to its end, and says how it ended.
 pub(crate) async fn conduct(
     environment: &Environment,
+    place: &str,
     request: Request,
     signals: &mut Signals,
 ) -> Ending {
     let started = tokio::select! {
-        started = start::start(environment, &request) => started,
+        started = start::start(environment, place, &request) => started,
         // Dropping the start abandons it: what was started all the same is terminated.
         number = signals.fatal() => return Ending::signal(number),
     };

@@ -5,11 +5,15 @@ use mainstay::{Environment, Error, Missing, Process};
 use super::{request::Request, terminal};
 use crate::ending::{Ending, NOT_EXECUTABLE, NOT_FOUND};
 
-/// Starts the command.
+/// Starts the command; `place` names the far side in messages.
 ///
 /// # Errors
 /// The ending that a failed start is.
-pub(crate) async fn start(environment: &Environment, request: &Request) -> Result<Process, Ending> {
+pub(crate) async fn start(
+    environment: &Environment,
+    place: &str,
+    request: &Request,
+) -> Result<Process, Ending> {
     if request.program().is_empty() {
         return Err(not_found(request));
     }
@@ -17,11 +21,11 @@ pub(crate) async fn start(environment: &Environment, request: &Request) -> Resul
     let command = request.command(terminal::size(), term);
     match environment.exec(command).await {
         Ok(process) => Ok(process),
-        Err(error) => Err(failed(request, &error)),
+        Err(error) => Err(failed(place, request, &error)),
     }
 }
 
-fn failed(request: &Request, error: &Error) -> Ending {
+fn failed(place: &str, request: &Request, error: &Error) -> Ending {
     let program = request.program();
     match error.missing() {
         Some(Missing::Program) => not_found(request),
@@ -33,7 +37,7 @@ fn failed(request: &Request, error: &Error) -> Ending {
             code: NOT_EXECUTABLE,
             why: format!("{program}: {error}"),
         },
-        None => Ending::own(format!("cannot start {program}: {error}")),
+        None => Ending::own(format!("cannot start {program} on {place}: {error}")),
     }
 }
 

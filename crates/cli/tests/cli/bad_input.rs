@@ -66,7 +66,7 @@ async fn offline_environment() -> Result<()> {
         .await?;
     own_failure(
         &finish(&mut place.run(&["--", "true"]), b"").await?,
-        "offline",
+        "no executor is connected",
     );
     Ok(())
 }

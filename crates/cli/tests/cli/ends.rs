@@ -35,6 +35,17 @@ async fn ready(
     Ok((child, output))
 }
 
+/// A number of seconds that nobody else sleeps for.
+fn mark(number: u32) -> String {
+    format!("4242{:07}.{number}", std::process::id())
+}
+
+/// The mark as the shell makes it: the command lines of `run` and of the shell do not carry it, only the marked process does.
+fn hidden(mark: &str) -> String {
+    let (head, tail) = mark.split_at(4);
+    format!("{head}''{tail}")
+}
+
 async fn code(child: &mut Child) -> Result<Option<i32>> {
     Ok(tokio::time::timeout(HANG, child.wait())
         .await
@@ -68,11 +79,14 @@ async fn the_first_interrupt_is_the_commands_the_second_ends_it() -> Result<()> 
     output.read_to_string(&mut rest).await?;
     assert_eq!(rest, "caught\n");
 
-    let mark = "424242.1";
+    let mark = &mark(1);
     let (mut child, mut output) = ready(
         &place,
         &[],
-        &format!("trap 'echo no' INT; echo ready; while :; do sleep {mark}; done"),
+        &format!(
+            "trap 'echo no' INT; echo ready; while :; do sleep {hidden}; done",
+            hidden = hidden(mark)
+        ),
     )
     .await?;
     signal(child.id().context("running")?, Signal::INT);
@@ -87,12 +101,13 @@ async fn the_first_interrupt_is_the_commands_the_second_ends_it() -> Result<()> 
 #[tokio::test]
 async fn terminate_and_hangup_end_the_command_and_run() -> Result<()> {
     let place = Place::direct(BIN).await?;
-    for (number, mark, expected) in [
-        (Signal::TERM, "424242.2", 143),
-        (Signal::HUP, "424242.3", 129),
-    ] {
-        let (mut child, _) =
-            ready(&place, &[], &format!("echo ready; sleep {mark} & wait")).await?;
+    for (number, mark, expected) in [(Signal::TERM, &mark(2), 143), (Signal::HUP, &mark(3), 129)] {
+        let (mut child, _) = ready(
+            &place,
+            &[],
+            &format!("echo ready; sleep {hidden} & wait", hidden = hidden(mark)),
+        )
+        .await?;
         assert!(!marked(mark).is_empty());
         signal(child.id().context("running")?, number);
         assert_eq!(code(&mut child).await?, Some(expected));
@@ -121,15 +136,15 @@ async fn a_terminated_command_may_clean_up() -> Result<()> {
 #[tokio::test]
 async fn a_killed_executor_is_a_lost_command() -> Result<()> {
     for mut place in [Place::direct(BIN).await?, Place::separate(BIN).await?] {
-        let mark = if place.name == "direct" {
-            "424242.4"
+        let mark = &if place.name == "direct" {
+            mark(4)
         } else {
-            "424242.5"
+            mark(5)
         };
         let (mut child, _) = ready(
             &place,
             &["--recover-for", "3s"],
-            &format!("echo ready; exec sleep {mark}"),
+            &format!("echo ready; exec sleep {hidden}", hidden = hidden(mark)),
         )
         .await?;
         let start = std::time::Instant::now();
@@ -163,8 +178,13 @@ async fn a_killed_executor_is_a_lost_command() -> Result<()> {
 #[tokio::test]
 async fn a_killed_run_leaves_nothing_after_retention() -> Result<()> {
     let place = Place::direct_with(BIN, &["--retention", "1s"]).await?;
-    let mark = "424242.6";
-    let (mut child, _) = ready(&place, &[], &format!("echo ready; sleep {mark} & wait")).await?;
+    let mark = &mark(6);
+    let (mut child, _) = ready(
+        &place,
+        &[],
+        &format!("echo ready; sleep {hidden} & wait", hidden = hidden(mark)),
+    )
+    .await?;
     child.kill().await?;
     until_gone(mark, Duration::from_secs(10)).await?;
     Ok(())
@@ -173,11 +193,14 @@ async fn a_killed_run_leaves_nothing_after_retention() -> Result<()> {
 #[tokio::test]
 async fn a_killed_embedded_run_leaves_nothing() -> Result<()> {
     let place = Place::embedded(BIN);
-    let mark = "424242.7";
+    let mark = &mark(7);
     let (mut child, _) = ready(
         &place,
         &[],
-        &format!("echo ready; setsid sleep {mark} & nohup sleep {mark} & wait"),
+        &format!(
+            "echo ready; setsid sleep {hidden} & nohup sleep {hidden} & wait",
+            hidden = hidden(mark)
+        ),
     )
     .await?;
     let all = tree(child.id().context("running")?);
@@ -191,15 +214,15 @@ async fn a_killed_embedded_run_leaves_nothing() -> Result<()> {
 async fn executor_and_registry_leave_on_request() -> Result<()> {
     for number in [Signal::TERM, Signal::INT] {
         let place = Place::separate(BIN).await?;
-        let mark = if number == Signal::TERM {
-            "424242.8"
+        let mark = &if number == Signal::TERM {
+            mark(8)
         } else {
-            "424242.9"
+            mark(9)
         };
         let (mut child, _) = ready(
             &place,
             &["--recover-for", "1s"],
-            &format!("echo ready; exec sleep {mark}"),
+            &format!("echo ready; exec sleep {hidden}", hidden = hidden(mark)),
         )
         .await?;
         let executor = place.executor.context("its own")?;
