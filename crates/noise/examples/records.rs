@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let message = Bytes::from(vec![b'x'; size]);
                 let (mut sealing, mut opening) = (Duration::ZERO, Duration::ZERO);
                 for _ in 0..rounds {
-                    sealer.begin(message.clone())?;
+                    sealer.push(message.clone())?;
                     while let Some(next) = sealer.upcoming() {
                         let start = Instant::now();
                         let mut record = Vec::with_capacity(next.len + 64);

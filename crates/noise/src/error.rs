@@ -69,9 +69,6 @@ pub enum SealError {
         /// Its length, bytes.
         length: usize,
     },
-    /// The previous message is not fully sealed.
-    #[error("another message is under way")]
-    Busy,
     /// The sequence number would wrap; the stream has ended.
     #[error("record numbers used up")]
     Exhausted,

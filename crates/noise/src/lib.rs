@@ -23,7 +23,7 @@
 //! // Both: messages become records, records become messages.
 //! let (mut sealer, _) = harness_side.split();
 //! let (_, mut opener) = executor_side.split();
-//! sealer.begin("{}")?;
+//! sealer.push("{}")?;
 //! let mut record = Vec::new();
 //! while let Some(next) = sealer.upcoming() {
 //!     record.clear();

@@ -1,5 +1,6 @@
 //! Messages to records: length prefix, chunks of at most 60 KiB, one AEAD pass each (noise-relay.md 5.5).
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use bytes::Bytes;
@@ -15,18 +16,25 @@ pub const TAG_BYTES: usize = primitives::TAG_BYTES;
 
 const PREFIX_BYTES: usize = 4;
 
-/// The sending half of a channel. One message is under way at a time; its records are drawn one by one, so that a
-/// caller can interleave streams.
+/// The sending half of a channel. Messages are queued, and their records drawn one by one, so that a caller can
+/// interleave streams. Messages queued together share records: a receiver takes the plaintext as a byte stream.
 pub struct Sealer {
     key: SealingKey,
     /// Number of the next record, its nonce and its `seq`.
     seq: u32,
-    /// What is not yet sealed of the message under way.
+    /// What is not yet sealed, in order.
+    pending: VecDeque<Pending>,
+    pending_bytes: usize,
+    /// A record of several pieces is put together here: the cipher wants one.
+    pieces: Vec<u8>,
+}
+
+struct Pending {
+    prefix: [u8; PREFIX_BYTES],
+    /// How much of the prefix is sealed.
+    prefix_done: usize,
+    /// What is left of the message.
     rest: Bytes,
-    /// The prefix of the message under way, until its first record takes it.
-    prefix: Option<[u8; PREFIX_BYTES]>,
-    /// First chunks are put together here: prefix and text are apart, and the cipher wants one piece.
-    first: Vec<u8>,
 }
 
 /// The record that [`Sealer::seal`] writes next.
@@ -43,36 +51,36 @@ impl Sealer {
         Sealer {
             key,
             seq: 0,
-            rest: Bytes::new(),
-            prefix: None,
-            first: Vec::new(),
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            pieces: Vec::new(),
         }
     }
 
-    /// Takes the next message.
+    /// Queues a message.
     ///
     /// # Errors
-    /// An empty or too long message, or one still under way; nothing is taken then.
-    pub fn begin(&mut self, message: impl Into<Bytes>) -> Result<(), SealError> {
-        let message = message.into();
-        if self.prefix.is_some() || !self.rest.is_empty() {
-            return Err(SealError::Busy);
-        }
-        if message.is_empty() {
+    /// An empty or too long message; nothing is queued then.
+    pub fn push(&mut self, message: impl Into<Bytes>) -> Result<(), SealError> {
+        let rest = message.into();
+        if rest.is_empty() {
             return Err(SealError::Empty);
         }
-        if message.len() > limits::RELAY_JSON {
-            return Err(SealError::TooLong {
-                length: message.len(),
-            });
+        if rest.len() > limits::RELAY_JSON {
+            return Err(SealError::TooLong { length: rest.len() });
         }
         // Fits: it is at most 64 MiB.
-        self.prefix = Some((message.len() as u32).to_be_bytes());
-        self.rest = message;
+        let prefix = (rest.len() as u32).to_be_bytes();
+        self.pending_bytes += PREFIX_BYTES + rest.len();
+        self.pending.push_back(Pending {
+            prefix,
+            prefix_done: 0,
+            rest,
+        });
         Ok(())
     }
 
-    /// Seals the next record of the message under way and appends it to `out`; without one, does nothing.
+    /// Seals the next record and appends it to `out`; with nothing queued, does nothing.
     ///
     /// # Errors
     /// [`SealError::Exhausted`] at the end of the sequence numbers.
@@ -83,32 +91,63 @@ impl Sealer {
         let next = seq.checked_add(1).ok_or(SealError::Exhausted)?;
         let start = out.len();
         out.resize(start + len, 0);
-        let plaintext = len - TAG_BYTES;
-        match self.prefix.take() {
-            Some(prefix) => {
-                let text = self.rest.split_to(plaintext - PREFIX_BYTES);
-                self.first.clear();
-                self.first.extend_from_slice(&prefix);
-                self.first.extend_from_slice(&text);
-                self.key
-                    .seal(u64::from(seq), &self.first, &mut out[start..]);
-            }
+        let (nonce, out) = (u64::from(seq), &mut out[start..]);
+        let bytes = len - TAG_BYTES;
+        match self.in_one_piece(bytes) {
+            Some(text) => self.key.seal(nonce, &text, out),
             None => {
-                let text = self.rest.split_to(plaintext);
-                self.key.seal(u64::from(seq), &text, &mut out[start..]);
+                self.gather(bytes);
+                self.key.seal(nonce, &self.pieces, out);
             }
         }
+        self.pending_bytes -= bytes;
         self.seq = next;
         Ok(())
     }
 
-    /// Number and length of the next record, if a message is under way.
+    /// Number and length of the next record, if something is queued.
     pub fn upcoming(&self) -> Option<Upcoming> {
-        let left = self.rest.len() + self.prefix.map_or(0, |prefix| prefix.len());
-        (left > 0).then(|| Upcoming {
+        (self.pending_bytes > 0).then(|| Upcoming {
             seq: self.seq,
-            len: left.min(limits::RECORD) + TAG_BYTES,
+            len: self.pending_bytes.min(limits::RECORD) + TAG_BYTES,
         })
+    }
+
+    /// Whether the next record will be as long as a record can be: waiting for more messages gains nothing.
+    pub fn is_full(&self) -> bool {
+        self.pending_bytes >= limits::RECORD
+    }
+
+    /// Takes so many bytes if they lie together: the inside of a long message.
+    fn in_one_piece(&mut self, bytes: usize) -> Option<Bytes> {
+        let first = self.pending.front_mut()?;
+        if first.prefix_done < PREFIX_BYTES || first.rest.len() < bytes {
+            return None;
+        }
+        let text = first.rest.split_to(bytes);
+        if first.rest.is_empty() {
+            self.pending.pop_front();
+        }
+        Some(text)
+    }
+
+    /// Takes so many bytes, of as many messages as it needs, into `pieces`.
+    fn gather(&mut self, bytes: usize) {
+        self.pieces.clear();
+        while self.pieces.len() < bytes
+            && let Some(first) = self.pending.front_mut()
+        {
+            let prefix = &first.prefix[first.prefix_done..];
+            let prefix = &prefix[..prefix.len().min(bytes - self.pieces.len())];
+            self.pieces.extend_from_slice(prefix);
+            first.prefix_done += prefix.len();
+            let room = bytes - self.pieces.len();
+            let text = first.rest.split_to(room.min(first.rest.len()));
+            self.pieces.extend_from_slice(&text);
+            if first.rest.is_empty() {
+                self.pending.pop_front();
+            }
+        }
     }
 }
 

@@ -208,7 +208,7 @@ fn hybrid_records() {
         };
         let plaintext = bytes(record, "/plaintext");
         let message = plaintext[4..].to_vec();
-        sealer.begin(message.clone()).unwrap();
+        sealer.push(message.clone()).unwrap();
         let next = sealer.upcoming().unwrap();
         assert_eq!(u64::from(next.seq), record["nonce"].as_u64().unwrap());
         let mut sealed = Vec::new();
@@ -260,7 +260,7 @@ fn plain_ik() {
 
     let (mut sealer, _) = harness_side.split();
     let (_, mut opener) = executor_side.split();
-    sealer.begin("{}").unwrap();
+    sealer.push("{}").unwrap();
     let mut record = Vec::new();
     sealer.seal(&mut record).unwrap();
     assert_eq!(record, bytes(&v, "/record0_i2r/ciphertext"));

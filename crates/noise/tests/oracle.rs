@@ -231,7 +231,7 @@ fn agree(channel: Channel, mut other: Transport) {
 }
 
 fn ours_to_other(sealer: &mut Sealer, message: &[u8], framed: &[u8], other: &mut Transport) {
-    sealer.begin(message.to_vec()).unwrap();
+    sealer.push(message.to_vec()).unwrap();
     let mut chunks = framed.chunks(RECORD);
     while let Some(next) = sealer.upcoming() {
         let mut record = Vec::new();

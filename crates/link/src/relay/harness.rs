@@ -120,14 +120,15 @@ pub(crate) struct HarnessSink {
 
 impl HarnessSink {
     pub(crate) async fn send(&mut self, message: String) -> Result<(), LinkError> {
-        self.records.begin(message)?;
-        while let Some(frame) = self.records.frame()? {
+        self.records.push(message)?;
+        while let Some(frame) = self.records.full_frame()? {
             self.socket.feed(frame).await?;
         }
         Ok(())
     }
 
     pub(crate) async fn flush(&mut self) -> Result<(), LinkError> {
+        self.feed_rest().await?;
         self.socket.flush().await
     }
 
@@ -138,9 +139,17 @@ impl HarnessSink {
     /// The reset tells the executor at once what it would otherwise hear from a router that cares; the close frame
     /// is for the router.
     pub(crate) async fn close(&mut self, close: Close) -> Result<(), LinkError> {
+        self.feed_rest().await?;
         let reset = RelayFrame::reset(self.records.stream_id());
         self.socket.feed(reset.encode()).await?;
         self.socket.close(close).await
+    }
+
+    async fn feed_rest(&mut self) -> Result<(), LinkError> {
+        while let Some(frame) = self.records.frame()? {
+            self.socket.feed(frame).await?;
+        }
+        Ok(())
     }
 }
 

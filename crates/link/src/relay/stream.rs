@@ -154,22 +154,30 @@ impl StreamSink {
         if self.life.is_over() || self.gone.is_none() {
             return Err(self.life.error());
         }
-        self.records.begin(message)?;
-        while let Some(frame) = self.records.frame()? {
-            self.batch_bytes += frame.len();
-            self.batch.push(frame);
-            if self.batch_bytes >= BATCH_BYTES {
-                self.hand_over().await?;
-            }
+        self.records.push(message)?;
+        while let Some(frame) = self.records.full_frame()? {
+            self.add(frame).await?;
         }
         Ok(())
     }
 
     pub(crate) async fn flush(&mut self) -> Result<(), LinkError> {
+        while let Some(frame) = self.records.frame()? {
+            self.add(frame).await?;
+        }
         if self.batch.is_empty() {
             return Ok(());
         }
         self.hand_over().await
+    }
+
+    async fn add(&mut self, frame: Bytes) -> Result<(), LinkError> {
+        self.batch_bytes += frame.len();
+        self.batch.push(frame);
+        if self.batch_bytes >= BATCH_BYTES {
+            self.hand_over().await?;
+        }
+        Ok(())
     }
 
     /// Ends the stream after what was sent: the peer gets a reset, which carries no reason.

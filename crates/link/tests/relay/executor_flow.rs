@@ -138,8 +138,14 @@ async fn n4_3_the_reset_of_an_ended_link_follows_what_it_sent() {
     stream.link.sink.close(Close::normal()).await.unwrap();
     stream.link.sink.send("more".to_owned()).await.unwrap_err();
     for number in 0..100 {
-        let (_, body) = rig.far.next().await;
-        assert_eq!(stream.take(body).unwrap(), format!("{number}"));
+        let message = match stream.opener.message().unwrap() {
+            Some(message) => message,
+            None => {
+                let (_, body) = rig.far.next().await;
+                stream.take(body).unwrap()
+            }
+        };
+        assert_eq!(message, format!("{number}"));
     }
     rig.far.expect_reset("s").await;
     drop(stream);
@@ -190,4 +196,27 @@ async fn our_close_frame_follows_what_was_sent() {
     assert_eq!(rig.far.socket.source.recv().await.unwrap(), None);
     assert_eq!(rig.far.socket.source.closed().unwrap().code, 1001);
     rig.task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn short_messages_share_a_record_until_a_flush_or_the_32nd() {
+    let mut rig = Rig::new().await;
+    let mut stream = rig.open("s").await;
+    for number in 0..70 {
+        stream.link.sink.send(format!("{number}")).await.unwrap();
+    }
+    stream.link.sink.flush().await.unwrap();
+    let mut all = Vec::new();
+    for expected in [32, 32, 6] {
+        let (_, body) = rig.far.next().await;
+        let before = all.len();
+        all.extend(stream.take(body));
+        while let Some(message) = stream.opener.message().unwrap() {
+            all.push(message);
+        }
+        assert_eq!(all.len() - before, expected);
+    }
+    for (number, message) in all.iter().enumerate() {
+        assert_eq!(message, &number.to_string());
+    }
 }

@@ -246,7 +246,7 @@ impl Stream {
 
     /// The records of a message, with their numbers.
     pub(crate) fn seal(&mut self, message: &str) -> Vec<(u32, Bytes)> {
-        self.sealer.begin(message.to_owned()).unwrap();
+        self.sealer.push(message.to_owned()).unwrap();
         let mut records = Vec::new();
         while let Some(next) = self.sealer.upcoming() {
             let mut record = Vec::new();

@@ -29,7 +29,7 @@ fn records_are_full_but_the_last() {
     ] {
         let (mut sealer, mut opener) = halves();
         let text: Vec<u8> = (0..message).map(|at| at as u8).collect();
-        sealer.begin(text.clone()).unwrap();
+        sealer.push(text.clone()).unwrap();
         let mut seen = Vec::new();
         while let Some(next) = sealer.upcoming() {
             assert_eq!(next.seq as usize, seen.len());
@@ -51,7 +51,7 @@ fn numbers_go_on_from_message_to_message() {
     let (mut sealer, mut opener) = halves();
     let mut numbers = Vec::new();
     for text in ["a", "b", "c"] {
-        sealer.begin(text).unwrap();
+        sealer.push(text).unwrap();
         let next = sealer.upcoming().unwrap();
         numbers.push(next.seq);
         let mut out = Vec::new();
@@ -63,13 +63,45 @@ fn numbers_go_on_from_message_to_message() {
 }
 
 #[test]
-fn one_message_at_a_time() {
-    let (mut sealer, _) = halves();
-    sealer.begin("first").unwrap();
-    assert_eq!(sealer.begin("second"), Err(SealError::Busy));
-    sealer.seal(&mut Vec::new()).unwrap();
+fn messages_queued_together_share_records() {
+    let (mut sealer, mut opener) = halves();
+    for text in ["one", "two", "three"] {
+        sealer.push(text).unwrap();
+    }
+    assert_eq!(sealer.upcoming().unwrap().len, 3 * 4 + 11 + TAG_BYTES);
+    let mut out = Vec::new();
+    sealer.seal(&mut out).unwrap();
     assert_eq!(sealer.upcoming(), None);
-    sealer.begin("second").unwrap();
+    opener.accept(0, out.into()).unwrap();
+    for text in ["one", "two", "three"] {
+        assert_eq!(opener.message().unwrap().unwrap(), text);
+    }
+}
+
+/// A record may end anywhere, inside a length prefix too.
+#[test]
+fn records_end_where_they_are_full() {
+    for first in RECORD - 12..RECORD {
+        let (mut sealer, mut opener) = halves();
+        let messages = [vec![1; first], vec![2; 1], vec![3; 2 * RECORD], vec![4; 5]];
+        for message in &messages {
+            sealer.push(message.clone()).unwrap();
+        }
+        let mut lengths = Vec::new();
+        while let Some(next) = sealer.upcoming() {
+            assert_eq!(sealer.is_full(), next.len == RECORD + TAG_BYTES);
+            let mut out = Vec::new();
+            sealer.seal(&mut out).unwrap();
+            assert_eq!(out.len(), next.len);
+            lengths.push(next.len - TAG_BYTES);
+            opener.accept(next.seq, out.into()).unwrap();
+        }
+        let rest = first + 4 + 5 + 4 + 9 - RECORD;
+        assert_eq!(lengths, [vec![RECORD; 3], vec![rest]].concat());
+        for message in messages {
+            assert_eq!(opener.message().unwrap().unwrap(), message);
+        }
+    }
 }
 
 #[test]
@@ -83,23 +115,23 @@ fn nothing_to_seal_writes_nothing() {
 #[test]
 fn message_lengths() {
     let (mut sealer, _) = halves();
-    assert_eq!(sealer.begin(""), Err(SealError::Empty));
+    assert_eq!(sealer.push(""), Err(SealError::Empty));
     let length = RELAY_JSON + 1;
     assert_eq!(
-        sealer.begin(vec![0; length]),
+        sealer.push(vec![0; length]),
         Err(SealError::TooLong { length })
     );
     assert_eq!(sealer.upcoming(), None);
-    sealer.begin(vec![0; RELAY_JSON]).unwrap();
+    sealer.push(vec![0; RELAY_JSON]).unwrap();
 }
 
 #[test]
 fn the_last_number_is_never_used() {
     let (mut sealer, _) = halves();
     sealer.seq = u32::MAX - 1;
-    sealer.begin("last").unwrap();
+    sealer.push("last").unwrap();
     sealer.seal(&mut Vec::new()).unwrap();
-    sealer.begin("beyond").unwrap();
+    sealer.push("beyond").unwrap();
     let mut out = Vec::new();
     assert_eq!(sealer.seal(&mut out), Err(SealError::Exhausted));
     assert!(out.is_empty());
