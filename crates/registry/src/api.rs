@@ -30,9 +30,9 @@ use axum::{
 };
 use mainstay_wire::registry::EnvironmentId;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use announcement::Announcements;
 pub(crate) use refusal::Refusal;
 
 use crate::{
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// `ws://…` or `wss://…` of the public URL, without a trailing slash.
     pub(crate) websocket_base: String,
-    pub(crate) announcements: Semaphore,
+    pub(crate) announcements: Announcements,
     /// Set when the registry begins to shut down.
     pub(crate) stopping: CancellationToken,
     pub(crate) draining: AtomicBool,

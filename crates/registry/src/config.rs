@@ -57,7 +57,7 @@ pub struct Limits {
     pub authorization_lifetime: Duration,
     /// How long a request for the next registration is held.
     pub announcement_hold: Duration,
-    /// Requests for the next registration held at once.
+    /// Requests for the next registration held at once, per environment: one must not keep the others from asking.
     pub announcements: u32,
 }
 
@@ -74,7 +74,7 @@ impl Default for Limits {
             stream_patience: Duration::from_secs(10),
             authorization_lifetime: Duration::from_secs(60),
             announcement_hold: Duration::from_secs(25),
-            announcements: 512,
+            announcements: 64,
         }
     }
 }

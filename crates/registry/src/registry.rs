@@ -14,13 +14,13 @@ use axum::{
 };
 use hyper::body::Incoming;
 use mainstay_link::{Close, accept};
-use tokio::{net::TcpListener, sync::Semaphore, task::JoinHandle};
+use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use crate::{
     Config, HmacSigner, MemoryStore, TokenSource,
-    api::{Shared, routes},
+    api::{Announcements, Shared, routes},
     router::Router,
     tokens::{TokenError, Tokens},
 };
@@ -96,7 +96,7 @@ impl Registry {
             signer,
             // `http` becomes `ws`, `https` becomes `wss`.
             websocket_base: url.replacen("http", "ws", 1),
-            announcements: Semaphore::new(config.limits.announcements as usize),
+            announcements: Announcements::default(),
             limits: config.limits,
             stopping: CancellationToken::new(),
             draining: false.into(),

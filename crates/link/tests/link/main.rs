@@ -2,6 +2,7 @@
 
 mod accepting;
 mod dialling;
+mod encrypted;
 mod lines;
 mod messages;
 mod silence;

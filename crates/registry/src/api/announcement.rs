@@ -1,12 +1,16 @@
 //! The long poll for the next registration, from which a harness refreshes by itself.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use axum::{
     extract::{Path, RawQuery, State},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
+use mainstay_wire::registry::EnvironmentId;
 use serde::Serialize;
 use tokio::time::timeout;
 
@@ -16,6 +20,22 @@ use crate::tokens::Role;
 #[derive(Serialize)]
 struct Answer {
     executor_registration_id: String,
+}
+
+/// How many requests are held, per environment.
+#[derive(Debug, Default)]
+pub(crate) struct Announcements(Mutex<HashMap<EnvironmentId, Arc<()>>>);
+
+impl Announcements {
+    /// A place among those of `environment`, as long as it is kept.
+    fn hold(&self, environment: &EnvironmentId, limit: u32) -> Option<Arc<()>> {
+        // Nothing panics while it is held.
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // An environment nobody waits for needs no entry.
+        held.retain(|_, places| Arc::strong_count(places) > 1);
+        let places = held.entry(environment.clone()).or_default();
+        (Arc::strong_count(places) <= limit as usize).then(|| places.clone())
+    }
 }
 
 /// Answers as soon as another registration than `after` is current and connected, or 204 after a while: ask again.
@@ -34,8 +54,8 @@ pub(super) async fn announcement(
         .unwrap_or_default();
     let _held = shared
         .announcements
-        .try_acquire()
-        .map_err(|_| Refusal::TooMany)?;
+        .hold(&environment, shared.limits.announcements)
+        .ok_or(Refusal::TooMany)?;
     let announced = shared.store.announced(&environment, after);
     tokio::select! {
         announced = timeout(shared.limits.announcement_hold, announced) => match announced {

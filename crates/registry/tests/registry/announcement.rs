@@ -45,15 +45,26 @@ async fn without_news_it_ends_empty_after_25_s() {
 }
 
 #[tokio::test]
-async fn it_is_for_harnesses_and_only_so_many_are_held() {
+async fn so_many_are_held_and_one_more_is_told_to_come_back() {
     let rig = rig_with(Limits {
-        announcements: 0,
+        announcements: 1,
         ..Limits::default()
     })
     .await;
-    let answer = rig.announcement("").await;
-    assert_eq!(answer.refusal(), (429, "too_many_requests".to_owned()));
-    assert!(answer.head.contains("retry-after: 1"));
+    let (_executor, registration) = rig.executor(&hybrid_key(1)).await;
+    let mut first = Box::pin(rig.announcement(&registration));
+    let mut second = Box::pin(rig.announcement(&registration));
+    let refused = tokio::select! {
+        refused = &mut first => refused,
+        refused = &mut second => refused,
+    };
+    assert_eq!(refused.refusal(), (429, "too_many_requests".to_owned()));
+    assert!(refused.head.contains("retry-after: 1"));
+}
+
+#[tokio::test]
+async fn it_is_for_harnesses() {
+    let rig = rig().await;
     for (token, status) in [(rig.executor.expose_secret(), 403), ("mst_guess", 401)] {
         let request = format!(
             "GET /mainstay/environment/{ENVIRONMENT}/registration HTTP/1.1\r\nAuthorization: Bearer {token}\r\n"
