@@ -62,6 +62,8 @@ pub(crate) async fn write(
                 }
                 return sink.close(close).await;
             }
+            // Before the queue: one that is never empty must not keep the ping from leaving.
+            kept = sink.keepalive() => kept?,
             taken = queue.recv_many(&mut batch, BATCH) => {
                 if taken == 0 {
                     return Ok(());
@@ -76,7 +78,6 @@ pub(crate) async fn write(
                     sink.flush().await?;
                 }
             }
-            kept = sink.keepalive() => kept?,
         }
     }
 }
