@@ -15,20 +15,24 @@ use mainstay_wire::capabilities::{
 use mainstay_wire::{RpcError, limits};
 
 use crate::config_read::ConfigFiles;
-use crate::files::blocking;
+use crate::lane::{Answered, Lane};
 use crate::sandbox::{Touch, permit_files};
 
 /// `capabilities/discoverV2`: what is installed for this executor's user. The working directory is not looked at.
 pub async fn discover(
+    lane: Lane,
     files: ConfigFiles,
     params: DiscoverParams,
-) -> Result<DiscoverAnswer, RpcError> {
+) -> Result<Answered<DiscoverAnswer>, RpcError> {
     permit_files(params.sandbox.as_ref(), Touch::Read)?;
-    blocking(move || Ok(built_in::discover(&files))).await
+    lane.run_large(move || built_in::discover(&files)).await
 }
 
 /// `capabilityRoots/discoverV1`: the files of the places that are asked for, in that order.
-pub async fn discover_roots(params: DiscoverRootsParams) -> Result<DiscoverRootsAnswer, RpcError> {
+pub async fn discover_roots(
+    lane: Lane,
+    params: DiscoverRootsParams,
+) -> Result<Answered<DiscoverRootsAnswer>, RpcError> {
     if params.roots.len() > limits::CAPABILITY_ROOTS {
         return Err(RpcError::invalid_request(format_args!(
             "capability root discovery accepts at most {} roots",
@@ -42,5 +46,5 @@ pub async fn discover_roots(params: DiscoverRootsParams) -> Result<DiscoverRoots
             Ok(()) | Err(_) => {}
         }
     }
-    blocking(move || Ok(roots::discover(params.roots))).await
+    lane.run_large(move || roots::discover(params.roots)).await
 }

@@ -19,7 +19,8 @@ use toml::{Table, Value};
 
 use crate::environment::home;
 use crate::files::error::FileError;
-use crate::files::{blocking, read_text};
+use crate::files::read_text;
+use crate::lane::{Answered, Lane};
 
 /// Where the files are.
 #[derive(Clone, Debug)]
@@ -66,7 +67,11 @@ impl ConfigFiles {
     }
 
     /// `environmentConfig/read`.
-    pub async fn read(self, params: ConfigReadParams) -> Result<ConfigReadAnswer, RpcError> {
+    pub async fn read(
+        self,
+        lane: Lane,
+        params: ConfigReadParams,
+    ) -> Result<Answered<ConfigReadAnswer>, RpcError> {
         if params.config_paths.is_empty() && params.requirements_paths.is_empty() {
             return Err(RpcError::invalid_params(
                 "at least one config or requirements path is required",
@@ -86,7 +91,9 @@ impl ConfigFiles {
             .cwd
             .to_native_bytes()
             .map_err(RpcError::invalid_params)?;
-        blocking(move || Ok(self.answer(&params))).await?
+        lane.run_large(move || self.answer(&params))
+            .await?
+            .try_map(|answer| answer)
     }
 
     fn answer(&self, params: &ConfigReadParams) -> Result<ConfigReadAnswer, RpcError> {

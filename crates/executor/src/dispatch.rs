@@ -1,32 +1,30 @@
 //! Who does what: every message of a connection is answered here, or handed to the one who answers it.
 //!
 //! No call holds up another. Process requests go to the session and on to the process, in order; file requests and the like
-//! run as tasks of this connection; what needs no waiting is answered on the spot. Requests in flight are bounded in
+//! run as tasks of this connection (see `host`); what needs no waiting is answered on the spot. Requests in flight are bounded in
 //! number and bytes; one more is refused at once, so that reading never stops and a terminate always gets through.
 
-use std::future::Future;
+mod host;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_link::Close;
-use mainstay_wire::capabilities as discovery;
 use mainstay_wire::envelope::{self, Message, Notification, Request, RequestId};
 use mainstay_wire::environment::{self, StatusAnswer};
 use mainstay_wire::extension::{self, capability};
 use mainstay_wire::initialize::{Initialize, InitializeParams, Initialized};
 use mainstay_wire::process::{self, Signal, SignalParams};
-use mainstay_wire::{Call, Notice, RpcError, fs, http, limits};
+use mainstay_wire::{Call, Notice, RpcError, limits};
 use ractor::ActorRef;
-use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 
-use crate::capabilities;
-use crate::config_read::ConfigFiles;
 use crate::connection::Connection;
-use crate::files::{self, Handles};
+use crate::files::Handles;
 use crate::http::Exchanges;
+use crate::lane::{BODY_PLACES, FILE_PLACES, Lane};
 use crate::outbox::{Outbox, Reply, Slot};
 use crate::peer::Peer;
 use crate::process::{Attachment, Order};
@@ -60,6 +58,8 @@ pub(crate) struct Desk {
     handles: Handles,
     exchanges: Exchanges,
     watch: MissingWatch,
+    files: Lane,
+    bodies: Lane,
     tasks: JoinSet<()>,
     requests: Arc<Semaphore>,
     request_kib: Arc<Semaphore>,
@@ -101,6 +101,8 @@ impl Desk {
             handles: Handles::default(),
             exchanges: Exchanges::default(),
             watch: MissingWatch::default(),
+            files: Lane::new(FILE_PLACES),
+            bodies: Lane::new(BODY_PLACES),
             tasks: JoinSet::new(),
             requests: Arc::new(Semaphore::new(REQUESTS)),
             request_kib: Arc::new(Semaphore::new(REQUEST_KIB)),
@@ -238,101 +240,7 @@ impl Desk {
                 let info = self.shared.environment.clone();
                 self.with_session::<environment::Info>(asked, |_, _, reply| reply.ok(&*info));
             }
-            <environment::ConfigRead as Call>::METHOD => {
-                self.work::<environment::ConfigRead, _>(asked, |_, params| async {
-                    ConfigFiles::from_environment()?.read(params).await
-                });
-            }
-            <discovery::DiscoverV2 as Call>::METHOD => {
-                self.work::<discovery::DiscoverV2, _>(asked, |_, params| async {
-                    capabilities::discover(ConfigFiles::from_environment()?, params).await
-                });
-            }
-            <discovery::DiscoverRootsV1 as Call>::METHOD => {
-                self.work::<discovery::DiscoverRootsV1, _>(asked, |_, params| {
-                    capabilities::discover_roots(params)
-                });
-            }
-            <fs::ReadFile as Call>::METHOD => {
-                self.work::<fs::ReadFile, _>(asked, |_, params| files::read_file(params))
-            }
-            <fs::WriteFile as Call>::METHOD => {
-                self.work::<fs::WriteFile, _>(asked, |_, params| files::write_file(params));
-            }
-            <fs::CreateDirectory as Call>::METHOD => {
-                self.work::<fs::CreateDirectory, _>(asked, |_, params| {
-                    files::create_directory(params)
-                });
-            }
-            <fs::GetMetadata as Call>::METHOD => {
-                self.work::<fs::GetMetadata, _>(asked, |_, params| files::get_metadata(params));
-            }
-            <fs::Canonicalize as Call>::METHOD => {
-                self.work::<fs::Canonicalize, _>(asked, |_, params| files::canonicalize(params));
-            }
-            <fs::ReadDirectory as Call>::METHOD => {
-                self.work::<fs::ReadDirectory, _>(asked, |_, params| files::read_directory(params));
-            }
-            <fs::Walk as Call>::METHOD => {
-                self.work::<fs::Walk, _>(asked, |_, params| files::walk(params))
-            }
-            <fs::Remove as Call>::METHOD => {
-                self.work::<fs::Remove, _>(asked, |_, params| files::remove(params))
-            }
-            <fs::Copy as Call>::METHOD => {
-                self.work::<fs::Copy, _>(asked, |_, params| files::copy(params))
-            }
-            <fs::Open as Call>::METHOD => {
-                self.work::<fs::Open, _>(asked, |desk, params| desk.handles.open(params))
-            }
-            <fs::ReadBlock as Call>::METHOD => {
-                self.work::<fs::ReadBlock, _>(asked, |desk, params| {
-                    desk.handles.read_block(params)
-                });
-            }
-            <fs::WriteBlock as Call>::METHOD => {
-                self.work::<fs::WriteBlock, _>(asked, |desk, params| {
-                    desk.handles.write_block(params)
-                });
-            }
-            <fs::Close as Call>::METHOD => {
-                self.work::<fs::Close, _>(asked, |desk, params| desk.handles.close(params))
-            }
-            <fs::WatchMissing as Call>::METHOD => self.watch_missing(asked),
-            <http::HttpRequest as Call>::METHOD => self.http_request(asked),
-            <extension::CancelHttp as Call>::METHOD => {
-                if let Some((params, reply)) = self.admit::<extension::CancelHttp>(asked) {
-                    reply.ok(self.exchanges.cancel(&params));
-                }
-            }
-            unknown => {
-                let error = RpcError::method_not_found(unknown);
-                asked.reply.err(error);
-            }
-        }
-    }
-
-    fn watch_missing(&mut self, asked: Asked<'_>) {
-        if let Some((params, reply)) = self.admit::<fs::WatchMissing>(asked) {
-            let work = self.watch.watch(params);
-            let outbox = self.outbox.clone();
-            self.tasks.spawn(async move {
-                if let Some(watch) = run_and_go_on(work, reply).await {
-                    watch.run(outbox).await;
-                }
-            });
-        }
-    }
-
-    fn http_request(&mut self, asked: Asked<'_>) {
-        if let Some((params, reply)) = self.admit::<http::HttpRequest>(asked) {
-            let work = self.exchanges.request(&self.shared.http, params);
-            let outbox = self.outbox.clone();
-            self.tasks.spawn(async move {
-                if let Some(body) = run_and_go_on(work, reply).await {
-                    body.run(outbox).await;
-                }
-            });
+            _ => self.route_to_host(asked),
         }
     }
 
@@ -410,17 +318,6 @@ impl Desk {
         });
     }
 
-    /// Runs work as a task of this connection and answers with what it gives.
-    fn work<C: Call, W>(&mut self, asked: Asked<'_>, begin: impl FnOnce(&mut Self, C::Params) -> W)
-    where
-        W: Future<Output = Result<C::Answer, RpcError>> + Send + 'static,
-    {
-        if let Some((params, reply)) = self.admit::<C>(asked) {
-            let work = begin(self, params);
-            self.tasks.spawn(run(work, reply));
-        }
-    }
-
     fn with_session<C: Call>(
         &mut self,
         asked: Asked<'_>,
@@ -461,27 +358,6 @@ impl Desk {
                 ControlFlow::Continue(())
             }
             None => ControlFlow::Break(Close::new(1008, "too many messages that were refused")),
-        }
-    }
-}
-
-async fn run<A: Serialize>(work: impl Future<Output = Result<A, RpcError>>, reply: Reply) {
-    reply.send_in_room(work.await).await;
-}
-
-/// Answers with the first part of what work gives; the second goes on after the answer.
-async fn run_and_go_on<A: Serialize, N>(
-    work: impl Future<Output = Result<(A, Option<N>), RpcError>>,
-    reply: Reply,
-) -> Option<N> {
-    match work.await {
-        Ok((answer, next)) => {
-            reply.send_in_room(Ok(answer)).await;
-            next
-        }
-        Err(error) => {
-            reply.err(error);
-            None
         }
     }
 }

@@ -18,6 +18,8 @@ use mainstay_wire::{Empty, RpcError, limits};
 use reqwest::Response;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::lane::{Held, Lane, SMALL};
+
 use client::Prepared;
 
 pub use body::Body;
@@ -47,6 +49,17 @@ struct Running {
 #[derive(Debug)]
 struct Alive;
 
+/// What an exchange gives.
+#[derive(Debug)]
+pub struct Exchange {
+    /// What to answer.
+    pub answer: HttpAnswer,
+    /// The place of a body in the answer, to be dropped when the answer is queued.
+    pub held: Option<Held>,
+    /// The streamed body, to be run when the answer is queued.
+    pub body: Option<Body>,
+}
+
 /// What the work of an exchange holds: its place in the table and its end.
 #[derive(Debug)]
 struct Ticket {
@@ -55,12 +68,13 @@ struct Ticket {
 }
 
 impl Exchanges {
-    /// `http/request`. With `streamResponse` the answer comes with the [`Body`], to be run once the answer is queued.
+    /// `http/request`. A body that is not streamed is gathered in the lane `bodies`.
     pub fn request(
         &mut self,
         client: &HttpClient,
+        bodies: Lane,
         params: HttpRequestParams,
-    ) -> impl Future<Output = Result<(HttpAnswer, Option<Body>), RpcError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Exchange, RpcError>> + Send + use<> {
         let client = client.clone();
         let prepared =
             Prepared::new(&params).and_then(|request| Ok((request, self.admit(&params)?)));
@@ -83,10 +97,20 @@ impl Exchanges {
                 })?;
                 let mut answer = head(&response);
                 if params.stream_response {
-                    return Ok((answer, Some(Body::new(params.request_id, response, ticket))));
+                    let body = Body::new(params.request_id, response, ticket);
+                    return Ok(Exchange {
+                        answer,
+                        held: None,
+                        body: Some(body),
+                    });
                 }
-                answer.body_base64 = Base64::from(whole_body(response).await?);
-                Ok((answer, None))
+                let mut held = bodies.enter().await?;
+                answer.body_base64 = Base64::from(whole_body(response, &bodies, &mut held).await?);
+                Ok(Exchange {
+                    answer,
+                    held: Some(held),
+                    body: None,
+                })
             };
             tokio::select! {
                 biased;
@@ -172,7 +196,11 @@ fn head(response: &Response) -> HttpAnswer {
 }
 
 /// Reads a body into memory, as far as it fits one answer.
-async fn whole_body(mut response: Response) -> Result<Vec<u8>, RpcError> {
+async fn whole_body(
+    mut response: Response,
+    bodies: &Lane,
+    held: &mut Held,
+) -> Result<Vec<u8>, RpcError> {
     let failed = |detail: &dyn std::fmt::Display| {
         RpcError::internal(format_args!(
             "failed to read http/request response body: {detail}"
@@ -184,11 +212,15 @@ async fn whole_body(mut response: Response) -> Result<Vec<u8>, RpcError> {
         .await
         .map_err(|error| failed(&error.without_url()))?
     {
-        if body.len() + chunk.len() > limits::HTTP_BODY {
+        let size = body.len() + chunk.len();
+        if size > limits::HTTP_BODY {
             let limit = limits::HTTP_BODY;
             return Err(failed(&format_args!(
                 "it has more than {limit} bytes, ask for it with streamResponse"
             )));
+        }
+        if size > SMALL {
+            bodies.grow(held).await?;
         }
         body.extend_from_slice(&chunk);
     }

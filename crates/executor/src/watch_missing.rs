@@ -17,7 +17,7 @@ use mainstay_wire::fs::{
 use mainstay_wire::{Notice, PathUri, RpcError, envelope, limits};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::files::blocking;
+use crate::lane::Lane;
 use crate::notify::Notify;
 use inotify::Inotify;
 use polling::Polling;
@@ -56,6 +56,7 @@ impl MissingWatch {
     /// new one comes of it.
     pub fn watch(
         &mut self,
+        lane: Lane,
         params: WatchMissingParams,
     ) -> impl Future<Output = Result<(WatchMissingAnswer, Option<Watch>), RpcError>> + Send + use<>
     {
@@ -69,7 +70,11 @@ impl MissingWatch {
         async move {
             let targets = if fresh { targets(&params) } else { None };
             let source = match targets {
-                Some((missing, present)) => blocking(move || Ok(source(missing, present)?)).await?,
+                Some((missing, present)) => {
+                    lane.run(move || Ok(source(missing, present)?))
+                        .await?
+                        .answer
+                }
                 None => None,
             };
             let watch = source.map(|source| Watch {

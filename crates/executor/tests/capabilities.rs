@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use mainstay_executor::capabilities;
 use mainstay_executor::config_read::ConfigFiles;
+use mainstay_executor::lane::Lane;
 use mainstay_wire::capabilities::{DiscoverAnswer, RootAnswer};
 use mainstay_wire::{PathUri, RpcError, limits};
 use serde_json::{Value, json};
@@ -59,16 +60,21 @@ impl Host {
             system: self.root.join("etc"),
         };
         let params = json!({ "cwd": self.uri("proj") });
-        capabilities::discover(files, serde_json::from_value(params).unwrap())
-            .await
-            .unwrap()
+        capabilities::discover(
+            Lane::default(),
+            files,
+            serde_json::from_value(params).unwrap(),
+        )
+        .await
+        .unwrap()
+        .answer
     }
 
     async fn try_roots(&self, roots: Value) -> Result<Vec<RootAnswer>, RpcError> {
         let params = serde_json::from_value(json!({ "roots": roots })).unwrap();
-        capabilities::discover_roots(params)
+        capabilities::discover_roots(Lane::default(), params)
             .await
-            .map(|answer| answer.roots)
+            .map(|answered| answered.answer.roots)
     }
 
     async fn roots(&self, paths: &[&str]) -> Vec<RootAnswer> {

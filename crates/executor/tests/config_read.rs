@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mainstay_executor::config_read::ConfigFiles;
+use mainstay_executor::lane::Lane;
 use mainstay_wire::environment::ConfigReadAnswer;
 use mainstay_wire::{PathUri, RpcError, limits};
 use serde_json::{Value, json};
@@ -46,8 +47,9 @@ impl Host {
         let params = json!({ "cwd": uri(&self.root), "configPaths": config, "requirementsPaths": requirements });
         self.files
             .clone()
-            .read(serde_json::from_value(params).unwrap())
+            .read(Lane::default(), serde_json::from_value(params).unwrap())
             .await
+            .map(|answered| answered.answer)
     }
 
     /// What of the user's file is selected.
@@ -125,7 +127,7 @@ async fn t50_bad_selectors() {
     let error = host
         .files
         .clone()
-        .read(serde_json::from_value(params).unwrap())
+        .read(Lane::default(), serde_json::from_value(params).unwrap())
         .await
         .unwrap_err();
     assert_eq!(

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use mainstay_executor::http::{Body, Exchanges, HttpClient};
+use mainstay_executor::http::{Exchange, Exchanges, HttpClient};
+use mainstay_executor::lane::Lane;
 use mainstay_executor::notify::Notify;
 use mainstay_testkit::http_server::HttpServer;
 use mainstay_wire::extension::CancelHttpParams;
@@ -25,6 +26,7 @@ impl Notify for Peer {
 struct Connection {
     client: HttpClient,
     exchanges: Exchanges,
+    bodies: Lane,
     server: HttpServer,
     peer: Peer,
     frames: mpsc::Receiver<String>,
@@ -36,6 +38,7 @@ impl Connection {
         Self {
             client: HttpClient::new(),
             exchanges: Exchanges::default(),
+            bodies: Lane::new((2, 1)),
             server: HttpServer::start().await.unwrap(),
             peer: Peer(sender),
             frames,
@@ -45,9 +48,12 @@ impl Connection {
     fn begin(
         &mut self,
         params: Value,
-    ) -> impl Future<Output = Result<(HttpAnswer, Option<Body>), RpcError>> + Send + use<> {
-        self.exchanges
-            .request(&self.client, serde_json::from_value(params).unwrap())
+    ) -> impl Future<Output = Result<Exchange, RpcError>> + Send + use<> {
+        self.exchanges.request(
+            &self.client,
+            self.bodies.clone(),
+            serde_json::from_value(params).unwrap(),
+        )
     }
 
     /// A request for `path`, with further members.
@@ -55,7 +61,7 @@ impl Connection {
         &mut self,
         path: &str,
         members: Value,
-    ) -> impl Future<Output = Result<(HttpAnswer, Option<Body>), RpcError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Exchange, RpcError>> + Send + use<> {
         let mut params = json!({ "method": "GET", "url": self.server.url(path), "requestId": "r" });
         params
             .as_object_mut()
@@ -65,9 +71,9 @@ impl Connection {
     }
 
     async fn answer(&mut self, path: &str, members: Value) -> HttpAnswer {
-        let (answer, body) = self.get(path, members).await.unwrap();
-        assert!(body.is_none());
-        answer
+        let exchange = self.get(path, members).await.unwrap();
+        assert!(exchange.body.is_none());
+        exchange.answer
     }
 
     async fn failure(&mut self, params: Value) -> (i64, String) {
@@ -76,9 +82,10 @@ impl Connection {
     }
 
     async fn stream(&mut self, path: &str, members: Value) -> HttpAnswer {
-        let (answer, body) = self.get(path, members).await.unwrap();
-        tokio::spawn(body.unwrap().run(self.peer.clone()));
-        answer
+        let exchange = self.get(path, members).await.unwrap();
+        assert!(exchange.held.is_none());
+        tokio::spawn(exchange.body.unwrap().run(self.peer.clone()));
+        exchange.answer
     }
 
     async fn delta(&mut self) -> BodyDeltaParams {
@@ -431,7 +438,7 @@ async fn a_buffered_request_can_be_cancelled() {
         );
     }
     c.server.open_gate();
-    assert_eq!(other.await.unwrap().unwrap().0.status, 200);
+    assert_eq!(other.await.unwrap().unwrap().answer.status, 200);
     // Over, or never there.
     c.exchanges.cancel(&CancelHttpParams {
         request_id: "other".into(),
@@ -460,11 +467,11 @@ async fn a_stream_can_be_cancelled() {
 async fn t42_exchanges_end_with_their_connection() {
     let mut c = Connection::new().await;
     let buffered = tokio::spawn(c.get("/gate", json!({})));
-    let (_, body) = c
+    let exchange = c
         .get("/slowstream", json!({ "streamResponse": true }))
         .await
         .unwrap();
-    let body = tokio::spawn(body.unwrap().run(c.peer.clone()));
+    let body = tokio::spawn(exchange.body.unwrap().run(c.peer.clone()));
     c.server.until_requests(2).await;
     drop(std::mem::take(&mut c.exchanges));
     buffered.await.unwrap().unwrap_err();
@@ -487,4 +494,27 @@ async fn a_slow_peer_slows_the_server_down() {
     assert_eq!(c.answer("/plain", json!({})).await.status, 200);
     let (body, error) = c.rest(2).await;
     assert_eq!((first + body.len(), error), (size, None));
+}
+
+/// Bodies that wait to be queued take places; a stream needs none.
+#[tokio::test]
+async fn bodies_that_are_not_taken_hold_up_only_further_ones() {
+    let mut c = Connection::new().await;
+    let large = format!("/big/{}", 2 * limits::MIB);
+    let first = c.get(&large, json!({})).await.unwrap();
+    let mut second = tokio::spawn(c.get(&large, json!({})));
+    let third = c.get("/plain", json!({}));
+    c.stream("/plain", json!({ "streamResponse": true })).await;
+    assert_eq!(c.rest(1).await.0, b"hello http");
+    assert!(
+        tokio::time::timeout(Duration::from_millis(60), &mut second)
+            .await
+            .is_err()
+    );
+    drop(first);
+    assert_eq!(
+        second.await.unwrap().unwrap().answer.body_base64.len(),
+        2 * limits::MIB
+    );
+    assert_eq!(third.await.unwrap().answer.status, 200);
 }

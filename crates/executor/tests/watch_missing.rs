@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mainstay_executor::lane::Lane;
 use mainstay_executor::notify::Notify;
 use mainstay_executor::watch_missing::MissingWatch;
 use mainstay_wire::{PathUri, limits};
@@ -67,7 +68,7 @@ impl Connection {
         let params = json!({ "watchId": id, "missing": missing, "present": present });
         let (answer, watch) = self
             .watch
-            .watch(serde_json::from_value(params).unwrap())
+            .watch(Lane::default(), serde_json::from_value(params).unwrap())
             .await
             .unwrap();
         assert_eq!(answer.watching, watch.is_some());
@@ -162,7 +163,7 @@ async fn t52_what_cannot_be_watched() {
         let params = json!({ "watchId": c.next, "missing": [foreign] });
         let (answer, _) = c
             .watch
-            .watch(serde_json::from_value(params).unwrap())
+            .watch(Lane::default(), serde_json::from_value(params).unwrap())
             .await
             .unwrap();
         assert!(!answer.watching);
@@ -255,7 +256,9 @@ async fn nothing_is_missed_between_registration_and_running() {
     for id in 1..=100 {
         let path = format!("n{id}");
         let params = json!({ "watchId": id, "missing": [c.uri(&path)] });
-        let call = c.watch.watch(serde_json::from_value(params).unwrap());
+        let call = c
+            .watch
+            .watch(Lane::default(), serde_json::from_value(params).unwrap());
         let maker = c.path(&path);
         let making = std::thread::spawn(move || fs::write(maker, "").unwrap());
         let (answer, watch) = call.await.unwrap();
@@ -276,7 +279,7 @@ async fn a_watch_ends_with_its_connection() {
     let params = json!({ "watchId": 1, "missing": [c.uri("none")] });
     let (_, watch) = c
         .watch
-        .watch(serde_json::from_value(params).unwrap())
+        .watch(Lane::default(), serde_json::from_value(params).unwrap())
         .await
         .unwrap();
     let running = tokio::spawn(watch.unwrap().run(c.peer.clone()));

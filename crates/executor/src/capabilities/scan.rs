@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use mainstay_wire::capabilities::TextFile;
+use mainstay_wire::fs::WalkKind;
 use mainstay_wire::{PathUri, limits};
 
 use crate::files::error::FileError;
 use crate::files::read_bytes;
-use crate::files::walk::{Kind, Options, walk};
+use crate::files::walk::{Options, walk};
 
 /// The name of a file that makes its directory a skill.
 const SKILL: &str = "SKILL.md";
@@ -41,8 +42,9 @@ pub(super) fn skills(root: &Path) -> Result<Skills, FileError> {
         answer: usize::MAX,
     };
     let found = walk(root, options)?;
-    let skill = |(path, kind): (PathBuf, Kind)| {
-        (kind == Kind::File && path.file_name().is_some_and(|name| name == SKILL)).then_some(path)
+    let skill = |(path, kind): (PathBuf, WalkKind)| {
+        (kind == WalkKind::File && path.file_name().is_some_and(|name| name == SKILL))
+            .then_some(path)
     };
     let mut files: Vec<_> = found.entries.into_iter().filter_map(skill).collect();
     files.sort_unstable_by(|a, b| a.as_os_str().cmp(b.as_os_str()));

@@ -75,7 +75,7 @@ fn copy_directory(source: OwnedFd, destination: &Path) -> Result<(), FileError> 
     let target_root = Identity::of(&target)?;
 
     // What is still to be copied of each directory on the way down.
-    let mut levels = vec![Names::read(&source)?];
+    let mut levels = vec![names_to_copy(&source)?];
     let mut from = Descent::new(source)?;
     let mut to = Descent::new(target)?;
     while let Some(rest) = levels.last_mut() {
@@ -91,12 +91,25 @@ fn copy_directory(source: OwnedFd, destination: &Path) -> Result<(), FileError> 
                 return Err(FileError::refused(INTO_ITSELF));
             }
             let made = make_directory(to.directory(), &name, mode)?;
-            levels.push(Names::read(&child)?);
+            levels.push(names_to_copy(&child)?);
             from.enter(child)?;
             to.enter(made)?;
         }
     }
     Ok(())
+}
+
+/// Entries of one directory that a copy takes on: their names are held in memory while it is copied.
+const MAX_ENTRIES: usize = 1_000_000;
+
+fn names_to_copy(directory: impl AsFd) -> Result<Names, FileError> {
+    let names = Names::first(directory, MAX_ENTRIES + 1)?;
+    if names.len() > MAX_ENTRIES {
+        return Err(FileError::refused(format!(
+            "directory is too large to copy: limit is {MAX_ENTRIES} entries"
+        )));
+    }
+    Ok(names)
 }
 
 /// Copies one entry of a tree, or gives it back opened when it is a directory, with its mode.

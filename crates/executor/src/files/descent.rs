@@ -104,25 +104,36 @@ pub(crate) const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// The names in a directory with the kind the directory gives them (which may be unknown), in no order.
+/// The entries of a directory but `.` and `..`, with the kind the directory gives them (which may be unknown).
+pub(crate) fn entries_of(
+    directory: impl AsFd,
+) -> io::Result<impl Iterator<Item = io::Result<(CString, FileType)>>> {
+    let entries = Dir::read_from(directory)?.map(|entry| {
+        let entry = entry?;
+        Ok((entry.file_name().to_owned(), entry.file_type()))
+    });
+    Ok(entries.filter(|entry| {
+        let name = entry.as_ref().ok().map(|(name, _)| name.to_bytes());
+        !matches!(name, Some(b"." | b".."))
+    }))
+}
+
+/// Entries of a directory that are still to be worked on, in no order.
 #[derive(Debug, Default)]
 pub(crate) struct Names(Vec<(CString, FileType)>);
 
 impl Names {
-    /// Reads all names but `.` and `..`.
-    pub(crate) fn read(directory: impl AsFd) -> io::Result<Self> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(directory)? {
-            let entry = entry?;
-            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                names.push((entry.file_name().to_owned(), entry.file_type()));
-            }
-        }
-        Ok(Self(names))
+    /// Reads the first entries, at most `count`.
+    pub(crate) fn first(directory: impl AsFd, count: usize) -> io::Result<Self> {
+        Ok(Self(
+            entries_of(directory)?
+                .take(count)
+                .collect::<Result<_, _>>()?,
+        ))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 }
 

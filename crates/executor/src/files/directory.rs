@@ -5,44 +5,42 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Component, Path};
 
+use mainstay_wire::fs::DirectoryEntry;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::descent::Names;
+use super::descent::entries_of;
 use super::error::FileError;
 use super::open::{LOOKUP, Links, open, open_parent};
 
-/// One entry of a listed directory; a link is told as what it points to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// Bytes that are not UTF-8 are replaced.
-    pub(crate) name: String,
-    pub(crate) kind: FileType,
-}
-
-/// Lists a directory in no order; links that lead nowhere are left out.
+/// Lists a directory in no order; a link is told as what it points to, one that leads nowhere is left out.
 ///
-/// # Errors
-/// Also when the names together exceed `limit` bytes, as the answer is one message.
-pub(crate) fn read_directory(path: &Path, limit: usize) -> Result<Vec<Entry>, FileError> {
+/// `None` when the entries take more than `limit` bytes of an answer.
+pub(crate) fn read_directory(
+    path: &Path,
+    limit: usize,
+) -> Result<Option<Vec<DirectoryEntry>>, FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let directory = open(path, Links::Follow, flags, Mode::empty())?;
     let mut total = 0;
     let mut entries = Vec::new();
-    for (name, kind) in Names::read(&directory)? {
+    for entry in entries_of(&directory)? {
+        let (name, kind) = entry?;
         let Some(kind) = followed_kind(&directory, &name, kind) else {
             continue;
         };
-        let name = name.to_string_lossy().into_owned();
-        total += name.len() + ENTRY_OVERHEAD;
+        let file_name = name.to_string_lossy().into_owned();
+        total += file_name.len() + ENTRY_OVERHEAD;
         if total > limit {
-            return Err(FileError::refused(format!(
-                "directory is too large to list: limit is {limit} bytes of entries"
-            )));
+            return Ok(None);
         }
-        entries.push(Entry { name, kind });
+        entries.push(DirectoryEntry {
+            is_directory: kind == FileType::Directory,
+            is_file: kind == FileType::RegularFile,
+            file_name,
+        });
     }
-    Ok(entries)
+    Ok(Some(entries))
 }
 
 /// What one entry of the answer takes besides its name: the members' names, punctuation and two booleans.

@@ -23,9 +23,10 @@ use rustix::io::Errno;
 use tokio::sync::oneshot;
 
 use super::error::FileError;
+use super::native;
 use super::open::Links;
 use super::whole::{open_to_read, open_to_replace};
-use super::{blocking, native};
+use crate::lane::{Answered, Lane};
 use crate::sandbox::{Touch, permit_files};
 
 /// The handles of one connection; they are closed when it is dropped and the calls under way have ended.
@@ -61,31 +62,32 @@ impl Handles {
     /// `fs/open`: takes the name at once and opens the file.
     pub fn open(
         &mut self,
+        lane: Lane,
         params: OpenParams,
-    ) -> impl Future<Output = Result<OpenAnswer, RpcError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Answered<OpenAnswer>, RpcError>> + Send + use<> {
         let prepared = self.take_name(&params);
         async move {
             let (path, opening) = prepared?;
-            blocking(move || {
+            let opened = lane.run(move || {
                 let file = match params.mode {
                     OpenMode::Read => open_to_read(&path, Links::Follow).map(|(file, _)| file),
                     OpenMode::Replace => open_to_replace(&path, Links::Follow),
                 }?;
                 opening.finish(file);
                 Ok(())
-            })
-            .await?;
-            Ok(OpenAnswer {
+            });
+            Ok(opened.await?.map(|()| OpenAnswer {
                 handle_id: params.handle_id,
-            })
+            }))
         }
     }
 
     /// `fs/readBlock`.
     pub fn read_block(
         &mut self,
+        lane: Lane,
         params: ReadBlockParams,
-    ) -> impl Future<Output = Result<ReadBlockAnswer, RpcError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Answered<ReadBlockAnswer>, RpcError>> + Send + use<> {
         let ReadBlockParams {
             handle_id,
             offset,
@@ -95,19 +97,20 @@ impl Handles {
         let prepared = block_length(len, "read").and_then(|()| self.turn(&handle_id));
         async move {
             let work = move |file: &OwnedFd| read_block(file, offset, len);
-            let (chunk, eof) = prepared?.run(handle_id, OpenMode::Read, work).await?;
-            Ok(ReadBlockAnswer {
+            let read = prepared?.run(lane, handle_id, OpenMode::Read, work).await?;
+            Ok(read.map(|(chunk, eof)| ReadBlockAnswer {
                 chunk: Base64(chunk),
                 eof,
-            })
+            }))
         }
     }
 
     /// `fs/writeBlock`.
     pub fn write_block(
         &mut self,
+        lane: Lane,
         params: WriteBlockParams,
-    ) -> impl Future<Output = Result<Empty, RpcError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Answered<Empty>, RpcError>> + Send + use<> {
         let WriteBlockParams {
             handle_id,
             offset,
@@ -121,8 +124,10 @@ impl Handles {
                 return Err(RpcError::invalid_request(text));
             }
             let work = move |file: &OwnedFd| write_block(file, offset, &chunk);
-            turn.run(handle_id, OpenMode::Replace, work).await?;
-            Ok(Empty {})
+            Ok(turn
+                .run(lane, handle_id, OpenMode::Replace, work)
+                .await?
+                .map(|()| Empty {}))
         }
     }
 
@@ -201,16 +206,18 @@ impl Turn {
     /// Waits for the calls before and works on the file, which must have been opened in `mode`.
     async fn run<T: Send + 'static>(
         mut self,
+        lane: Lane,
         id: String,
         mode: OpenMode,
         work: impl FnOnce(&OwnedFd) -> Result<T, FileError> + Send + 'static,
-    ) -> Result<T, RpcError> {
+    ) -> Result<Answered<T>, RpcError> {
         // An error means that the call before is over, too.
         let _ = (&mut self.before).await;
         if self.file.dead.load(Ordering::SeqCst) {
             return Err(unknown(&id));
         }
-        blocking(move || {
+        // A place is taken last, so that a call that waits for its turn holds none.
+        lane.run(move || {
             let slot = &self.file;
             match slot.file.get() {
                 // An error closes the handle.

@@ -12,8 +12,12 @@ use super::descent::{Descent, Names, open_child};
 use super::error::FileError;
 use super::open::{Links, open_parent};
 
-/// How often a directory is emptied again because somebody keeps filling it.
-const PASSES: u32 = 16;
+/// Entries of a directory that are looked at together.
+const BATCH: usize = 4096;
+
+/// How often in a row a directory is looked at again though nothing of it could be removed, because somebody keeps
+/// putting things into it that are gone when we come to them.
+const FRUITLESS: u32 = 16;
 
 /// What `fs/remove` asks for besides the path.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +58,24 @@ fn remove_present(path: &Path, removal: Removal) -> Result<(), FileError> {
     }
 }
 
-/// One directory on the way down: its name in the one above, and what of it is still to be removed.
+/// One directory on the way down: its name in the one above, and what of it is to be removed next.
 struct Level {
     name: CString,
-    rest: Names,
-    passes: u32,
+    batch: Names,
+    /// Whether something was removed since the directory was last looked at.
+    fruitful: bool,
+    fruitless: u32,
+}
+
+impl Level {
+    fn new(name: CString, directory: impl AsFd) -> io::Result<Self> {
+        Ok(Self {
+            name,
+            batch: Names::first(directory, BATCH)?,
+            fruitful: false,
+            fruitless: 0,
+        })
+    }
 }
 
 /// Removes everything in the directory `name` of `parent`, which stays itself.
@@ -67,41 +84,42 @@ fn empty(parent: &OwnedFd, name: &CString) -> Result<(), FileError> {
         // Replaced by something else a moment ago; what `rmdir` says about that is the answer.
         return Ok(());
     };
-    let mut levels = vec![Level {
-        name: name.clone(),
-        rest: Names::read(&root)?,
-        passes: 1,
-    }];
+    let mut levels = vec![Level::new(name.clone(), &root)?];
     let mut descent = Descent::new(root)?;
     while let Some(level) = levels.last_mut() {
-        if let Some((name, kind)) = level.rest.next() {
-            if let Some(child) = unlink_or_open(descent.directory(), &name, kind)? {
-                let rest = Names::read(&child)?;
-                descent.enter(child)?;
-                levels.push(Level {
-                    name,
-                    rest,
-                    passes: 1,
-                });
+        if let Some((name, kind)) = level.batch.next() {
+            match remove_or_open(descent.directory(), &name, kind)? {
+                Removed::Gone => {}
+                Removed::Now => level.fruitful = true,
+                Removed::Is(directory) => {
+                    let below = Level::new(name, &directory)?;
+                    descent.enter(directory)?;
+                    levels.push(below);
+                }
             }
             continue;
         }
-        // Something may have been added behind us.
-        let again = Names::read(descent.directory())?;
-        if !again.is_empty() {
-            if level.passes == PASSES {
+        // The next batch, or what was added behind us.
+        level.batch = Names::first(descent.directory(), BATCH)?;
+        if level.batch.len() > 0 {
+            level.fruitless = if level.fruitful {
+                0
+            } else {
+                level.fruitless + 1
+            };
+            level.fruitful = false;
+            if level.fruitless > FRUITLESS {
                 return Err(Errno::NOTEMPTY.into());
             }
-            level.passes += 1;
-            level.rest = again;
             continue;
         }
         let inside = descent.leave()?;
         let done = levels.pop();
-        if let (true, Some(done)) = (inside, done) {
+        if let (true, Some(done), Some(above)) = (inside, done, levels.last_mut()) {
             match rustix::fs::unlinkat(descent.directory(), &done.name, AtFlags::REMOVEDIR) {
-                // Gone or swapped for another thing: the pass over the level above sees to that.
-                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTEMPTY) => {}
+                Ok(()) => above.fruitful = true,
+                // Gone or swapped for another thing: the next look at the directory above sees to that.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTEMPTY) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -109,22 +127,28 @@ fn empty(parent: &OwnedFd, name: &CString) -> Result<(), FileError> {
     Ok(())
 }
 
+/// What became of an entry.
+enum Removed {
+    /// Somebody else removed it.
+    Gone,
+    Now,
+    /// It is a directory, which has to be emptied first.
+    Is(OwnedFd),
+}
+
 /// Removes `name`, or opens it when it is a directory.
-fn unlink_or_open(
-    parent: impl AsFd,
-    name: &CString,
-    kind: FileType,
-) -> Result<Option<OwnedFd>, FileError> {
+fn remove_or_open(parent: impl AsFd, name: &CString, kind: FileType) -> Result<Removed, FileError> {
     if matches!(kind, FileType::Directory | FileType::Unknown)
-        && let Some(child) = open_child(&parent, name)?
+        && let Some(directory) = open_child(&parent, name)?
     {
-        return Ok(Some(child));
+        return Ok(Removed::Is(directory));
     }
     match rustix::fs::unlinkat(&parent, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(None),
+        Ok(()) => Ok(Removed::Now),
+        Err(Errno::NOENT) => Ok(Removed::Gone),
         // It became a directory since it was listed.
         Err(errno @ (Errno::ISDIR | Errno::PERM)) => {
-            Ok(Some(open_child(parent, name)?.ok_or(errno)?))
+            Ok(Removed::Is(open_child(parent, name)?.ok_or(errno)?))
         }
         Err(errno) => Err(errno.into()),
     }

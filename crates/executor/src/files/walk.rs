@@ -1,15 +1,15 @@
 //! `fs/walk`.
 
-use std::collections::{HashSet, VecDeque};
-use std::ffi::{CStr, CString};
+use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use mainstay_wire::fs::WalkKind;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::descent::{Identity, Names};
+use super::descent::{Identity, entries_of};
 use super::directory::followed_kind;
 use super::error::{FileError, os_text};
 use super::open::{Links, open, open_in};
@@ -35,18 +35,13 @@ pub(crate) struct Options {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Regular files and directories only.
-    pub(crate) entries: Vec<(PathBuf, Kind)>,
+    pub(crate) entries: Vec<(PathBuf, WalkKind)>,
     /// What could not be looked at, with the reason.
     pub(crate) errors: Vec<(PathBuf, String)>,
     /// Whether a limit cut the walk short.
     pub(crate) truncated: bool,
-}
-
-/// What a walk lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Directory,
-    File,
+    /// Whether it was the one on the answer's bytes.
+    pub(crate) answer_full: bool,
 }
 
 /// Lists a tree. A root that is a file, or a link when links are not followed, gives an empty list.
@@ -80,8 +75,23 @@ pub(crate) fn walk(path: &Path, options: Options) -> Result<Found, FileError> {
     Ok(walk.found)
 }
 
-/// An open directory and its sorted names.
-type Listing = (OwnedFd, Vec<(CString, FileType)>);
+/// One entry of a directory, ordered by its name as it is told.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Listed {
+    /// With U+FFFD for bytes that are not UTF-8.
+    name: String,
+    is_utf8: bool,
+    is_link: bool,
+    /// What it is once links are followed, as far as a walk cares.
+    kind: Option<Told>,
+}
+
+/// What a walk can list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Told {
+    Directory,
+    File,
+}
 
 struct Walk<'a> {
     options: Options,
@@ -105,10 +115,10 @@ impl Walk<'_> {
                 return;
             }
             match self.list(&directory) {
-                Ok(Some((open, names))) => {
+                Ok(Some(entries)) => {
                     listed += 1;
-                    for (name, kind) in names {
-                        if !self.visit(&open, &directory, depth, &name, kind) {
+                    for entry in entries {
+                        if !self.visit(&directory, depth, entry) {
                             self.found.truncated = true;
                             return;
                         }
@@ -125,8 +135,9 @@ impl Walk<'_> {
         }
     }
 
-    /// The sorted names of a directory; `None` when it was listed before under another name.
-    fn list(&mut self, directory: &Path) -> io::Result<Option<Listing>> {
+    /// The first entries of a directory by name, one more than may still be visited; `None` when it was listed before
+    /// under another name.
+    fn list(&mut self, directory: &Path) -> io::Result<Option<Vec<Listed>>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let open = if directory.as_os_str().is_empty() {
             rustix::io::fcntl_dupfd_cloexec(&self.root, 0)?
@@ -142,50 +153,58 @@ impl Walk<'_> {
             }
             open
         };
-        let mut names: Vec<_> = Names::read(&open)?.collect();
-        // As they are told: bytes that are not UTF-8 replaced.
-        names.sort_unstable_by(|(a, _), (b, _)| a.to_string_lossy().cmp(&b.to_string_lossy()));
-        Ok(Some((open, names)))
+        let wanted = usize::try_from(self.options.entries - self.visited)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
+        let mut first = BinaryHeap::new();
+        for entry in entries_of(&open)? {
+            let (name, kind) = entry?;
+            // A link that leads nowhere does not count, as `fs/readDirectory` does not list it.
+            let Some(followed) = followed_kind(&open, &name, kind) else {
+                continue;
+            };
+            first.push(Listed {
+                name: name.to_string_lossy().into_owned(),
+                is_utf8: name.to_str().is_ok(),
+                is_link: kind == FileType::Symlink,
+                kind: match followed {
+                    FileType::Directory => Some(Told::Directory),
+                    FileType::RegularFile => Some(Told::File),
+                    _ => None,
+                },
+            });
+            if first.len() > wanted {
+                first.pop();
+            }
+        }
+        Ok(Some(first.into_sorted_vec()))
     }
 
     /// Takes one entry in; false when a limit is reached.
-    fn visit(
-        &mut self,
-        open: &OwnedFd,
-        directory: &Path,
-        depth: u64,
-        name: &CStr,
-        kind: FileType,
-    ) -> bool {
-        let is_link = kind == FileType::Symlink;
-        // A link that leads nowhere does not count, as `fs/readDirectory` does not list it.
-        let Some(kind) = followed_kind(open, name, kind) else {
-            return true;
-        };
+    fn visit(&mut self, directory: &Path, depth: u64, entry: Listed) -> bool {
         if self.visited == self.options.entries {
             return false;
         }
         self.visited += 1;
-        let Ok(name) = name.to_str() else {
-            let path = self.base.join(directory).join(&*name.to_string_lossy());
+        let relative = directory.join(&entry.name);
+        let path = self.base.join(&relative);
+        if !entry.is_utf8 {
             // The peer cannot name it in this answer; the reference says it so.
             return self.error(path, os_text(&Errno::NOENT.into()));
+        }
+        let kind = match entry.kind {
+            Some(Told::Directory) if entry.is_link && !self.options.follow => return true,
+            Some(Told::Directory) => WalkKind::Directory,
+            Some(Told::File) if entry.is_link => return true,
+            Some(Told::File) => WalkKind::File,
+            None => return true,
         };
-        let relative = directory.join(name);
-        let kind = match kind {
-            FileType::Directory if is_link && !self.options.follow => return true,
-            FileType::Directory => Kind::Directory,
-            FileType::RegularFile if is_link => return true,
-            FileType::RegularFile => Kind::File,
-            _ => return true,
-        };
-        let path = self.base.join(&relative);
         if !self.account(path.as_os_str().len()) {
             return false;
         }
         self.found.entries.push((path, kind));
-        let hidden = self.options.prune_hidden && name.starts_with('.');
-        if kind == Kind::Directory && depth < self.options.depth && !hidden {
+        let hidden = self.options.prune_hidden && entry.name.starts_with('.');
+        if kind == WalkKind::Directory && depth < self.options.depth && !hidden {
             self.waiting.push_back((relative, depth + 1));
         }
         true
@@ -201,8 +220,9 @@ impl Walk<'_> {
 
     /// Counts `bytes` of the answer; false when they no longer fit.
     fn account(&mut self, bytes: usize) -> bool {
-        self.answer += bytes + ENTRY_OVERHEAD;
-        self.answer <= self.options.answer
+        self.answer = self.answer.saturating_add(bytes + ENTRY_OVERHEAD);
+        self.found.answer_full |= self.answer > self.options.answer;
+        !self.found.answer_full
     }
 }
 

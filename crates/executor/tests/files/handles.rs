@@ -3,6 +3,7 @@
 use std::fs;
 
 use mainstay_executor::files::Handles;
+use mainstay_executor::lane::Lane;
 use mainstay_wire::base64::Base64;
 use mainstay_wire::fs::ReadBlockAnswer;
 use mainstay_wire::{RpcError, limits};
@@ -34,7 +35,7 @@ impl Connection {
         mode: &str,
     ) -> impl Future<Output = Result<(), RpcError>> + use<> {
         let params = json!({ "handleId": id, "path": self.tree.uri(path), "mode": mode });
-        let call = self.handles.open(crate::params(params));
+        let call = self.handles.open(Lane::default(), crate::params(params));
         let id = id.to_owned();
         async move { call.await.map(|answer| assert_eq!(answer.handle_id, id)) }
     }
@@ -45,11 +46,12 @@ impl Connection {
         offset: u64,
         len: u64,
     ) -> impl Future<Output = Result<(String, bool), RpcError>> + use<> {
-        let call = self.handles.read_block(params(
-            json!({ "handleId": id, "offset": offset, "len": len }),
-        ));
+        let call = self.handles.read_block(
+            Lane::default(),
+            params(json!({ "handleId": id, "offset": offset, "len": len })),
+        );
         async move {
-            let ReadBlockAnswer { chunk, eof } = call.await?;
+            let ReadBlockAnswer { chunk, eof } = call.await?.answer;
             Ok((String::from_utf8(chunk.to_vec()).unwrap(), eof))
         }
     }
@@ -61,9 +63,10 @@ impl Connection {
         chunk: &str,
     ) -> impl Future<Output = Result<(), RpcError>> + use<> {
         let chunk = Base64::from(chunk.as_bytes());
-        let call = self.handles.write_block(params(
-            json!({ "handleId": id, "offset": offset, "chunk": chunk }),
-        ));
+        let call = self.handles.write_block(
+            Lane::default(),
+            params(json!({ "handleId": id, "offset": offset, "chunk": chunk })),
+        );
         async move { call.await.map(|_| ()) }
     }
 
@@ -162,9 +165,10 @@ async fn t33_write_blocks() {
         -32603,
         "No such device or address (os error 6)"
     );
-    let device = c.handles.open(params(
-        json!({ "handleId": "w2", "path": "file:///dev/null", "mode": "replace" }),
-    ));
+    let device = c.handles.open(
+        Lane::default(),
+        params(json!({ "handleId": "w2", "path": "file:///dev/null", "mode": "replace" })),
+    );
     fails!(device, -32600, "path `/dev/null` is not a file");
     fails!(c.write("zz", 0, "x"), -32004, "unknown file handle `zz`");
 }

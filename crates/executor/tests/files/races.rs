@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use mainstay_executor::files;
+use mainstay_executor::lane::Lane;
 use rustix::fs::{CWD, RenameFlags};
 use serde_json::json;
 
@@ -88,11 +89,11 @@ async fn a_directory_swapped_for_a_link_does_not_lead_a_removal_outside() {
         symlink(&outside, folder.join("link")).unwrap();
         let swapper = Swapper::start(tree.join("a/b"), folder.join("link"));
         // Whether it succeeds does not matter here.
-        let _ = files::remove(params(json!({ "path": uri(&tree) }))).await;
+        let _ = files::remove(Lane::default(), params(json!({ "path": uri(&tree) }))).await;
         drop(swapper);
         assert_untouched(&outside);
         for left in [&tree, &folder.join("link")] {
-            files::remove(params(json!({ "path": uri(left) })))
+            files::remove(Lane::default(), params(json!({ "path": uri(left) })))
                 .await
                 .unwrap();
         }
@@ -118,9 +119,12 @@ async fn a_directory_swapped_for_a_link_does_not_lead_a_copy_outside() {
         };
         fs::create_dir_all(target.join("a/b")).unwrap();
         let swapper = Swapper::start(swapped.clone(), folder.join("link"));
-        let _ = files::copy(params(json!({
-            "sourcePath": uri(&source), "destinationPath": uri(&target), "recursive": true,
-        })))
+        let _ = files::copy(
+            Lane::default(),
+            params(json!({
+                "sourcePath": uri(&source), "destinationPath": uri(&target), "recursive": true,
+            })),
+        )
         .await;
         drop(swapper);
         assert_untouched(&outside);
@@ -156,18 +160,26 @@ async fn a_directory_swapped_for_a_link_does_not_lead_a_plain_write_outside() {
     let swapper = Swapper::start(folder.join("a/b"), folder.join("link"));
     let below = uri(&folder.join("a/b/below/new"));
     for _ in 0..rounds() {
-        let _ = files::write_file(params(
-            json!({ "path": below, "dataBase64": "eA==", "followSymlinks": false }),
-        ))
+        let _ = files::write_file(
+            Lane::default(),
+            params(json!({ "path": below, "dataBase64": "eA==", "followSymlinks": false })),
+        )
         .await;
-        let _ = files::create_directory(params(json!({
-            "path": format!("{below}dir/x"), "followSymlinks": false,
-        })))
+        let _ = files::create_directory(
+            Lane::default(),
+            params(json!({
+                "path": format!("{below}dir/x"), "followSymlinks": false,
+            })),
+        )
         .await;
         let removal = json!({ "path": uri(&folder.join("a/b/precious")), "followSymlinks": false });
-        let _ = files::remove(params(removal)).await;
+        let _ = files::remove(Lane::default(), params(removal)).await;
         let read = json!({ "path": uri(&folder.join("a/b/precious")), "followSymlinks": false });
-        assert!(files::read_file(params(read)).await.is_err());
+        assert!(
+            files::read_file(Lane::default(), params(read))
+                .await
+                .is_err()
+        );
     }
     drop(swapper);
     assert_untouched(&outside);
@@ -184,7 +196,7 @@ async fn a_walk_that_does_not_follow_links_stays_inside() {
     symlink(&outside, folder.join("link")).unwrap();
     let swapper = Swapper::start(tree.join("a/b"), folder.join("link"));
     for _ in 0..rounds() {
-        let found = files::walk(params(json!({
+        let found = files::walk(Lane::default(), params(json!({
             "path": uri(&tree),
             "options": { "maxDepth": 9, "maxDirectories": 99, "maxEntries": 99, "followDirectorySymlinks": false },
         })))

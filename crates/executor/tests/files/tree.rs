@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use mainstay_executor::files;
+use mainstay_executor::lane::Lane;
 use rustix::process::Resource;
 use serde_json::json;
 
@@ -16,13 +17,19 @@ const NOT_EMPTY: &str = "Directory not empty (os error 39)";
 async fn t31_create_directory() {
     let tree = Tree::new();
     let create = |path: &str, recursive: bool, follow: bool| {
-        files::create_directory(params(
-            json!({ "path": tree.uri(path), "recursive": recursive, "followSymlinks": follow }),
-        ))
+        files::create_directory(
+            Lane::default(),
+            params(
+                json!({ "path": tree.uri(path), "recursive": recursive, "followSymlinks": follow }),
+            ),
+        )
     };
-    files::create_directory(params(json!({ "path": tree.uri("n1/n2") })))
-        .await
-        .unwrap();
+    files::create_directory(
+        Lane::default(),
+        params(json!({ "path": tree.uri("n1/n2") })),
+    )
+    .await
+    .unwrap();
     assert!(tree.path("n1/n2").is_dir());
     for follow in [true, false] {
         create("n1/n2", true, follow).await.unwrap();
@@ -53,11 +60,14 @@ async fn t31_create_directory() {
     create("new/a/c", false, false).await.unwrap();
     assert!(tree.path("new/a/b").is_dir() && tree.path("new/a/c").is_dir());
     fails!(
-        files::create_directory(params(json!({ "path": "file:///", "recursive": false }))),
+        files::create_directory(
+            Lane::default(),
+            params(json!({ "path": "file:///", "recursive": false }))
+        ),
         -32603,
         EXISTS
     );
-    files::create_directory(params(json!({ "path": "file:///" })))
+    files::create_directory(Lane::default(), params(json!({ "path": "file:///" })))
         .await
         .unwrap();
 }
@@ -66,8 +76,10 @@ async fn t31_create_directory() {
 async fn t31_read_directory() {
     let tree = Tree::new();
     symlink("loop", tree.path("loop")).unwrap();
-    let list = |path: &str| files::read_directory(params(json!({ "path": tree.uri(path) })));
-    let mut entries: Vec<_> = list("").await.unwrap().entries;
+    let list = |path: &str| {
+        files::read_directory(Lane::default(), params(json!({ "path": tree.uri(path) })))
+    };
+    let mut entries: Vec<_> = list("").await.unwrap().answer.entries;
     entries.sort_by(|a, b| a.file_name.cmp(&b.file_name));
     let entries: Vec<_> = entries
         .iter()
@@ -96,17 +108,26 @@ async fn t31_read_directory() {
 async fn t31_remove() {
     let tree = Tree::new();
     let remove = |path: &str, recursive: bool, force: bool, follow: bool| {
-        files::remove(params(json!({
-            "path": tree.uri(path), "recursive": recursive, "force": force, "followSymlinks": follow,
-        })))
+        files::remove(
+            Lane::default(),
+            params(json!({
+                "path": tree.uri(path), "recursive": recursive, "force": force, "followSymlinks": follow,
+            })),
+        )
     };
-    files::remove(params(json!({ "path": tree.uri("a.txt") })))
-        .await
-        .unwrap();
+    files::remove(
+        Lane::default(),
+        params(json!({ "path": tree.uri("a.txt") })),
+    )
+    .await
+    .unwrap();
     assert!(!tree.path("a.txt").exists());
-    files::remove(params(json!({ "path": tree.uri("a.txt") })))
-        .await
-        .unwrap();
+    files::remove(
+        Lane::default(),
+        params(json!({ "path": tree.uri("a.txt") })),
+    )
+    .await
+    .unwrap();
     for recursive in [true, false] {
         for follow in [true, false] {
             remove("a.txt", recursive, true, follow).await.unwrap();
@@ -149,7 +170,7 @@ async fn a_removed_tree_takes_nothing_outside_with_it() {
     fs::create_dir(tree.path("t")).unwrap();
     symlink("../sub", tree.path("t/up")).unwrap();
     symlink(tree.path("a.txt"), tree.path("t/file")).unwrap();
-    files::remove(params(json!({ "path": tree.uri("t") })))
+    files::remove(Lane::default(), params(json!({ "path": tree.uri("t") })))
         .await
         .unwrap();
     assert!(!tree.path("t").exists());
@@ -201,7 +222,7 @@ async fn a_very_deep_tree_is_copied_and_removed() {
     copy(&tree, "deep", "copy", true).await.unwrap();
     assert_eq!(depth(&tree.path("copy")), DEPTH);
     for top in ["deep", "copy"] {
-        files::remove(params(json!({ "path": tree.uri(top) })))
+        files::remove(Lane::default(), params(json!({ "path": tree.uri(top) })))
             .await
             .unwrap();
         assert!(!tree.path(top).exists());
@@ -214,10 +235,14 @@ async fn copy(
     to: &str,
     recursive: bool,
 ) -> Result<mainstay_wire::Empty, mainstay_wire::RpcError> {
-    files::copy(params(json!({
-        "sourcePath": tree.uri(from), "destinationPath": tree.uri(to), "recursive": recursive,
-    })))
+    files::copy(
+        Lane::default(),
+        params(json!({
+            "sourcePath": tree.uri(from), "destinationPath": tree.uri(to), "recursive": recursive,
+        })),
+    )
     .await
+    .map(|answered| answered.answer)
 }
 
 const INTO_ITSELF: &str = "fs/copy cannot copy a directory to itself or one of its descendants";

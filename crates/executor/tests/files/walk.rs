@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 use mainstay_executor::files;
+use mainstay_executor::lane::Lane;
 use mainstay_wire::fs::{WalkAnswer, WalkKind};
 use mainstay_wire::{RpcError, limits};
 use serde_json::{Value, json};
@@ -19,10 +20,12 @@ async fn walk(tree: &Tree, path: &str, changes: Value) -> Result<WalkAnswer, Rpc
         .as_object_mut()
         .unwrap()
         .extend(changes.as_object().unwrap().clone());
-    files::walk(params(
-        json!({ "path": tree.uri(path), "options": options }),
-    ))
+    files::walk(
+        Lane::default(),
+        params(json!({ "path": tree.uri(path), "options": options })),
+    )
     .await
+    .map(|answered| answered.answer)
 }
 
 /// The paths below the tree, directories with a slash.

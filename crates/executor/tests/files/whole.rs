@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use mainstay_executor::files;
+use mainstay_executor::lane::Lane;
 use mainstay_wire::limits;
 use serde_json::json;
 
@@ -12,11 +13,13 @@ use crate::{HAS_LINK, LINK_LOOP, NOT_A_DIRECTORY, NOT_FOUND, Tree, fails, params
 #[tokio::test]
 async fn t30_read_file() {
     let tree = Tree::new();
-    let read = |path: &str| files::read_file(params(json!({ "path": tree.uri(path) })));
+    let read =
+        |path: &str| files::read_file(Lane::default(), params(json!({ "path": tree.uri(path) })));
     let plain = |path: &str| {
-        files::read_file(params(
-            json!({ "path": tree.uri(path), "followSymlinks": false }),
-        ))
+        files::read_file(
+            Lane::default(),
+            params(json!({ "path": tree.uri(path), "followSymlinks": false })),
+        )
     };
 
     for path in ["a.txt", "link.txt"] {
@@ -48,14 +51,20 @@ async fn t30_read_file() {
         "Filename too long (os error 36)"
     );
 
-    let elsewhere = files::read_file(params(json!({ "path": "file:///c:/x" })));
+    let elsewhere = files::read_file(Lane::default(), params(json!({ "path": "file:///c:/x" })));
     fails!(elsewhere, -32600, "'file:///C:/x' is invalid on 'linux'");
-    let device = files::read_file(params(json!({ "path": "file:///dev/null" })));
+    let device = files::read_file(
+        Lane::default(),
+        params(json!({ "path": "file:///dev/null" })),
+    );
     fails!(device, -32600, "path `/dev/null` is not a file");
     // No size in its metadata, yet content.
-    let version = files::read_file(params(json!({ "path": "file:///proc/version" })))
-        .await
-        .unwrap();
+    let version = files::read_file(
+        Lane::default(),
+        params(json!({ "path": "file:///proc/version" })),
+    )
+    .await
+    .unwrap();
     assert!(version.data_base64.starts_with(b"Linux"));
 }
 
@@ -68,11 +77,11 @@ async fn t34_names_that_are_not_utf8_are_reached_by_escapes() {
     )
     .unwrap();
     let path = format!("{}/%FF%FE.txt", tree.uri(""));
-    let read = files::read_file(params(json!({ "path": path })))
+    let read = files::read_file(Lane::default(), params(json!({ "path": path })))
         .await
         .unwrap();
     assert_eq!(&*read.data_base64, b"raw");
-    let canonical = files::canonicalize(params(json!({ "path": path })))
+    let canonical = files::canonicalize(Lane::default(), params(json!({ "path": path })))
         .await
         .unwrap();
     assert_eq!(canonical.path.as_str(), path);
@@ -82,14 +91,14 @@ async fn t34_names_that_are_not_utf8_are_reached_by_escapes() {
 async fn limit_read_file_is_what_fits_one_message() {
     let tree = Tree::new();
     let file = fs::File::create(tree.path("big")).unwrap();
-    let read = || files::read_file(params(json!({ "path": tree.uri("big") })));
+    let read = || files::read_file(Lane::default(), params(json!({ "path": tree.uri("big") })));
 
     file.set_len(limits::READ_FILE_ANSWER).unwrap();
     let answer = read().await.unwrap();
     assert_eq!(answer.data_base64.len() as u64, limits::READ_FILE_ANSWER);
     let message = mainstay_wire::envelope::success(
         &mainstay_wire::envelope::RequestId::Int(i64::MIN),
-        &answer,
+        &answer.answer,
     );
     assert!(message.len() <= limits::MESSAGE);
     drop((answer, message));
@@ -106,9 +115,10 @@ async fn limit_read_file_is_what_fits_one_message() {
 async fn t31_write_file() {
     let tree = Tree::new();
     let write = |path: &str, data: &str, follow: bool| {
-        files::write_file(params(
-            json!({ "path": tree.uri(path), "dataBase64": data, "followSymlinks": follow }),
-        ))
+        files::write_file(
+            Lane::default(),
+            params(json!({ "path": tree.uri(path), "dataBase64": data, "followSymlinks": follow })),
+        )
     };
     write("w.txt", "ZGF0YQ==", true).await.unwrap();
     assert_eq!(fs::read(tree.path("w.txt")).unwrap(), b"data");
@@ -143,11 +153,14 @@ async fn t31_write_file() {
 #[tokio::test]
 async fn t31_get_metadata() {
     let tree = Tree::new();
-    let get = |path: &str| files::get_metadata(params(json!({ "path": tree.uri(path) })));
+    let get = |path: &str| {
+        files::get_metadata(Lane::default(), params(json!({ "path": tree.uri(path) })))
+    };
     let plain = |path: &str| {
-        files::get_metadata(params(
-            json!({ "path": tree.uri(path), "followSymlinks": false }),
-        ))
+        files::get_metadata(
+            Lane::default(),
+            params(json!({ "path": tree.uri(path), "followSymlinks": false })),
+        )
     };
     let facts = |metadata: &mainstay_wire::fs::Metadata| {
         (
@@ -158,7 +171,7 @@ async fn t31_get_metadata() {
         )
     };
 
-    let file = get("a.txt").await.unwrap();
+    let file = get("a.txt").await.unwrap().answer;
     assert_eq!(facts(&file), (false, true, false, 11));
     let modified = fs::metadata(tree.path("a.txt"))
         .unwrap()
@@ -169,7 +182,7 @@ async fn t31_get_metadata() {
         .unwrap()
         .as_millis();
     assert_eq!(i128::from(file.modified_at_ms), modified.cast_signed());
-    assert_eq!(plain("a.txt").await.unwrap(), file);
+    assert_eq!(plain("a.txt").await.unwrap().answer, file);
 
     let directory = get("sub").await.unwrap();
     assert!(directory.is_directory && !directory.is_file && !directory.is_symlink);
@@ -199,9 +212,10 @@ async fn t31_canonicalize() {
     let tree = Tree::new();
     std::os::unix::fs::symlink("loop", tree.path("loop")).unwrap();
     let canonical = async |path: &str| {
-        let answer = files::canonicalize(params(
-            json!({ "path": format!("{}/{path}", tree.uri("")) }),
-        ))
+        let answer = files::canonicalize(
+            Lane::default(),
+            params(json!({ "path": format!("{}/{path}", tree.uri("")) })),
+        )
         .await;
         answer.map(|answer| answer.path.as_str().to_owned())
     };
@@ -217,11 +231,11 @@ async fn t31_canonicalize() {
     assert_eq!(canonical("").await.unwrap(), tree.uri(""));
     fails!(canonical("none"), -32004, NOT_FOUND);
     fails!(canonical("loop"), -32603, LINK_LOOP);
-    let root = files::canonicalize(params(json!({ "path": "file:///" })))
+    let root = files::canonicalize(Lane::default(), params(json!({ "path": "file:///" })))
         .await
         .unwrap();
     assert_eq!(root.path.as_str(), "file:///");
-    let drive = files::canonicalize(params(json!({ "path": "file:///c:/x" })));
+    let drive = files::canonicalize(Lane::default(), params(json!({ "path": "file:///c:/x" })));
     fails!(drive, -32600, "'file:///C:/x' is invalid on 'linux'");
 }
 
@@ -249,21 +263,64 @@ async fn t62_a_read_only_policy_reads_and_does_not_write() {
         params
     };
     let read_only = "Read-only file system (os error 30)";
-    assert!(files::read_file(params(with(json!({})))).await.is_ok());
-    assert!(files::get_metadata(params(with(json!({})))).await.is_ok());
+    assert!(
+        files::read_file(Lane::default(), params(with(json!({}))))
+            .await
+            .is_ok()
+    );
+    assert!(
+        files::get_metadata(Lane::default(), params(with(json!({}))))
+            .await
+            .is_ok()
+    );
     fails!(
-        files::write_file(params(with(json!({ "dataBase64": "eA==" })))),
+        files::write_file(
+            Lane::default(),
+            params(with(json!({ "dataBase64": "eA==" })))
+        ),
         -32603,
         read_only
     );
-    fails!(files::remove(params(with(json!({})))), -32603, read_only);
     fails!(
-        files::create_directory(params(with(json!({})))),
+        files::remove(Lane::default(), params(with(json!({})))),
+        -32603,
+        read_only
+    );
+    fails!(
+        files::create_directory(Lane::default(), params(with(json!({})))),
         -32603,
         read_only
     );
     let mut handles = files::Handles::default();
-    let open = handles.open(params(with(json!({ "handleId": "x", "mode": "replace" }))));
+    let open = handles.open(
+        Lane::default(),
+        params(with(json!({ "handleId": "x", "mode": "replace" }))),
+    );
     fails!(open, -32603, read_only);
     assert_eq!(fs::read(tree.path("a.txt")).unwrap(), b"hello world");
+}
+
+/// A peer that asks for more than it takes makes the executor read only a little ahead.
+#[tokio::test]
+async fn what_is_read_for_a_peer_is_bounded_by_what_it_takes() {
+    let tree = Tree::new();
+    fs::write(tree.path("large"), vec![b'x'; 2 * limits::MIB]).unwrap();
+    let lane = Lane::new((2, 1));
+    let read =
+        |path: &str| files::read_file(lane.clone(), params(json!({ "path": tree.uri(path) })));
+    let first = read("large").await.unwrap();
+    let small = read("a.txt").await.unwrap();
+    let mut waiting = tokio::spawn(read("a.txt"));
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    drop(small);
+    (&mut waiting).await.unwrap().unwrap();
+    let second = tokio::spawn(read("large"));
+    let small = read("a.txt");
+    drop(first);
+    assert_eq!(
+        second.await.unwrap().unwrap().data_base64.len(),
+        2 * limits::MIB
+    );
+    assert_eq!(&*small.await.unwrap().data_base64, b"hello world");
 }
