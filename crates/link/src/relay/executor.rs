@@ -67,7 +67,7 @@ where
     loop {
         tokio::select! {
             received = mux.source.recv() => match received? {
-                Some(frame) => mux.received(frame),
+                Some(frame) => mux.received(frame).await,
                 None => return Ok(mux.source.closed().cloned()),
             },
             Some(done) = mux.tasks.join_next_with_id() => mux.examined(done),
@@ -110,13 +110,15 @@ where
     F: Future<Output = Verdict> + Send + 'static,
 {
     /// Text and invalid frames are dropped in silence (noise-relay.md 4.2).
-    fn received(&mut self, frame: Frame) {
+    async fn received(&mut self, frame: Frame) {
         let Frame::Binary(bytes) = frame else { return };
         let Ok(frame) = RelayFrame::decode(bytes) else {
             return;
         };
         match self.table.frame(frame, Instant::now()) {
             Wanted::Nothing => {}
+            // Many short messages arrive in one read of the socket; without this their reader would have no chance.
+            Wanted::Turn => tokio::task::yield_now().await,
             Wanted::Examine {
                 stream_id,
                 instance,

@@ -105,6 +105,11 @@ impl Inbound {
             Err(mpsc::error::TrySendError::Full(_)) => false,
         }
     }
+
+    /// Whether half of the queue is in use.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.queue.capacity() < limits::RELAY_INBOUND / 2
+    }
 }
 
 /// The halves of a stream, and the table's way to it.

@@ -27,6 +27,8 @@ use crate::link::{SinkKind, SourceKind};
 pub(super) enum Wanted {
     /// Nothing.
     Nothing,
+    /// A stream has many undelivered messages: its reader should have a turn before more are read.
+    Turn,
     /// Examine this message 1: tell [`Table::pending`] at once and [`Table::examined`] in the end.
     Examine {
         stream_id: String,
@@ -95,7 +97,7 @@ impl Table {
     pub(super) fn frame(&mut self, frame: Frame, now: Instant) -> Wanted {
         match frame.body {
             Body::Handshake { payload } => return self.handshake(frame.stream_id, payload, now),
-            Body::Data { seq, payload } => self.data(frame.stream_id, seq, payload, now),
+            Body::Data { seq, payload } => return self.data(frame.stream_id, seq, payload, now),
             Body::Reset { .. } => self.peer_reset(&frame.stream_id),
             Body::Ack | Body::Resume { .. } | Body::Heartbeat => {}
         }
@@ -189,19 +191,22 @@ impl Table {
         }
     }
 
-    fn data(&mut self, stream_id: String, seq: u32, record: Bytes, now: Instant) {
+    fn data(&mut self, stream_id: String, seq: u32, record: Bytes, now: Instant) -> Wanted {
         match self.slots.get_mut(&stream_id) {
-            Some(Slot::Active(active)) => {
-                if let Err(cause) = active.take(seq, record) {
+            Some(Slot::Active(active)) => match active.take(seq, record) {
+                Ok(()) if active.inbound.is_crowded() => return Wanted::Turn,
+                Ok(()) => {}
+                Err(cause) => {
                     debug!(stream_id, cause, "relay stream reset");
                     active.life.reset();
                     self.remove(&stream_id);
                     self.reset(&stream_id);
                 }
-            }
+            },
             Some(Slot::Pending { .. }) => self.drop_pending(stream_id, now),
             None => self.reset(&stream_id),
         }
+        Wanted::Nothing
     }
 
     fn peer_reset(&mut self, stream_id: &str) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mainstay_link::LinkError;
 use mainstay_link::relay::Verdict;
-use mainstay_wire::relay::Body;
+use mainstay_wire::relay::{Body, Frame as RelayFrame};
 use tokio::time::advance;
 
 use crate::far::{Rig, frozen};
@@ -83,6 +83,30 @@ async fn n6_2_the_129th_undelivered_message_resets_its_stream_and_no_other() {
     }
     let end = slow.link.source.recv().await.unwrap_err();
     assert!(matches!(end, LinkError::Reset), "{end}");
+}
+
+/// A burst is no reason for a reset while somebody reads.
+#[tokio::test]
+async fn a_burst_of_messages_reaches_a_reader_that_keeps_up() {
+    let mut rig = Rig::new().await;
+    let mut stream = rig.open("s").await;
+    let mut source = stream.link.source;
+    let reading = tokio::spawn(async move {
+        for number in 0..2000 {
+            assert_eq!(source.recv().await.unwrap().unwrap(), format!("{number}"));
+        }
+    });
+    for number in 0..2000 {
+        stream.sealer.push(format!("{number}")).unwrap();
+        let next = stream.sealer.upcoming().unwrap();
+        let mut record = Vec::new();
+        stream.sealer.seal(&mut record).unwrap();
+        let (seq, payload) = (next.seq, record.into());
+        let frame = RelayFrame::new("s", Body::Data { seq, payload }).encode();
+        rig.far.socket.sink.feed(frame).await.unwrap();
+    }
+    rig.far.socket.sink.flush().await.unwrap();
+    reading.await.unwrap();
 }
 
 #[tokio::test]
