@@ -4,19 +4,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mainstay_link::DialOptions;
+use mainstay_link::{DialOptions, Link};
 use ractor::ActorCell;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Config;
+use crate::dialling;
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind};
 use crate::outbound::OutboundPolicy;
+use crate::program::Program;
 use crate::registry::{Registry, RegistryConfig};
 use crate::setup::{Destination, Direct, Observer, Setup};
 
 /// Describes an [`Environment`].
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Builder {
     url: Option<String>,
     headers: Vec<(String, SecretString)>,
@@ -24,6 +26,8 @@ pub struct Builder {
     config: Config,
     observer: Option<Observer>,
     policy: Option<OutboundPolicy>,
+    program: Option<Program>,
+    socket: Option<Box<Link>>,
 }
 
 impl Builder {
@@ -42,6 +46,19 @@ impl Builder {
     /// Connects over a registry and its relay, with Noise between the two ends.
     pub fn registry(mut self, registry: RegistryConfig) -> Self {
         self.registry = Some(registry);
+        self
+    }
+
+    /// Starts a program that serves over its standard input and output. It cannot be reconnected.
+    pub fn program(mut self, program: Program) -> Self {
+        self.program = Some(program);
+        self
+    }
+
+    /// Uses a socket of the host's, and later those it hands over through
+    /// [`Environment::claim_replacement`](crate::Environment::claim_replacement).
+    pub fn socket(mut self, socket: Link) -> Self {
+        self.socket = Some(Box::new(socket));
         self
     }
 
@@ -86,30 +103,33 @@ impl Builder {
         Environment::start(self, Some(supervisor)).await
     }
 
-    pub(crate) fn into_setup(self) -> Result<Setup, Error> {
-        let destination = match (self.url, self.registry) {
-            (Some(url), None) => Destination::Direct(Arc::new(direct(
-                url,
-                &self.headers,
-                self.config.session.connect_timeout,
-            )?)),
-            (None, Some(registry)) => {
-                Destination::Registry(Arc::new(Registry::new(registry, self.policy)?))
-            }
-            (None, None) => {
-                return Err(Error::protocol("no destination: give a URL or a registry"));
-            }
-            (Some(_), Some(_)) => {
-                return Err(Error::protocol(
-                    "two destinations: give a URL or a registry, not both",
-                ));
-            }
+    pub(crate) fn into_setup(self) -> Result<(Setup, Option<Box<Link>>), Error> {
+        let timeout = self.config.session.connect_timeout;
+        let mut destinations = Vec::new();
+        if let Some(url) = self.url {
+            let direct = direct(url, &self.headers, timeout, self.policy.clone())?;
+            destinations.push(Destination::Direct(Arc::new(direct)));
+        }
+        if let Some(registry) = self.registry {
+            let registry = Registry::new(registry, self.policy.clone())?;
+            destinations.push(Destination::Registry(Arc::new(registry)));
+        }
+        destinations.extend(self.program.map(Destination::Program));
+        if self.socket.is_some() {
+            destinations.push(Destination::Accepted);
+        }
+        let destination = match (destinations.pop(), destinations.is_empty()) {
+            (Some(destination), true) => destination,
+            (Some(_), false) => return Err(Error::protocol("more than one destination")),
+            (None, _) => return Err(Error::protocol("no destination: give a URL or a registry")),
         };
-        Ok(Setup {
+        let setup = Setup {
             destination,
             config: self.config,
             observer: self.observer,
-        })
+            policy: self.policy,
+        };
+        Ok((setup, self.socket))
     }
 }
 
@@ -117,6 +137,7 @@ fn direct(
     url: String,
     headers: &[(String, SecretString)],
     timeout: Duration,
+    policy: Option<OutboundPolicy>,
 ) -> Result<Direct, Error> {
     let mut options = DialOptions {
         timeout,
@@ -132,7 +153,12 @@ fn direct(
             return Err(bad(format!("header {name} twice")));
         }
     }
-    Ok(Direct { url, options })
+    options.policy = policy.clone().map(dialling::policy);
+    Ok(Direct {
+        url,
+        options,
+        policy,
+    })
 }
 
 fn bad(text: String) -> Error {

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+pub use mainstay_wire::sandbox::Sandbox;
+
+use crate::network::Network;
+
 /// Terminal size in character cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtySize {
@@ -34,6 +38,8 @@ pub struct Command {
     pub(crate) tty: Option<TtySize>,
     pub(crate) pipe_stdin: bool,
     pub(crate) process_id: Option<String>,
+    pub(crate) network: Network,
+    pub(crate) sandbox: Option<Sandbox>,
 }
 
 impl Command {
@@ -48,6 +54,8 @@ impl Command {
             tty: None,
             pipe_stdin: false,
             process_id: None,
+            network: Network::default(),
+            sandbox: None,
         }
     }
 
@@ -115,6 +123,18 @@ impl Command {
     /// Chooses the process id (default: a random UUID). It must be unique within the session.
     pub fn process_id(mut self, id: impl Into<String>) -> Self {
         self.process_id = Some(id.into());
+        self
+    }
+
+    /// What the process may reach over the network.
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// What the process may touch, in the executor's terms.
+    pub fn sandbox(mut self, sandbox: Sandbox) -> Self {
+        self.sandbox = Some(sandbox);
         self
     }
 }

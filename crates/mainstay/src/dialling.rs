@@ -14,7 +14,7 @@ use crate::setup::{Destination, Direct, Setup};
 pub(crate) async fn direct(direct: &Direct) -> Result<Link, Error> {
     mainstay_link::dial(&direct.url, &direct.options)
         .await
-        .map_err(|error| dial_error(&direct.url, error))
+        .map_err(|error| dial_error(&direct.url, error, direct.policy.as_ref()))
 }
 
 /// Opens the rendezvous socket that a registry answer names.
@@ -23,12 +23,10 @@ pub(crate) async fn rendezvous(bundle: &Bundle, setup: &Setup) -> Result<RawSock
         timeout: setup.config.session.connect_timeout,
         ..DialOptions::default()
     };
-    if let Destination::Registry(registry) = &setup.destination {
-        options.policy = registry.policy.clone().map(policy);
-    }
+    options.policy = setup.policy.clone().map(policy);
     relay::dial(bundle, &options)
         .await
-        .map_err(|error| dial_error(&bundle.url, error))
+        .map_err(|error| dial_error(&bundle.url, error, setup.policy.as_ref()))
 }
 
 /// Shakes hands with the executor behind an open rendezvous socket. The caller limits the time.
@@ -51,11 +49,11 @@ pub(crate) async fn shake_hands(
         })
 }
 
-fn policy(policy: OutboundPolicy) -> mainstay_link::Policy {
+pub(crate) fn policy(policy: OutboundPolicy) -> mainstay_link::Policy {
     Arc::new(move |host, _| policy.denies(host).is_none())
 }
 
-fn dial_error(url: &str, error: DialError) -> Error {
+fn dial_error(url: &str, error: DialError, policy: Option<&OutboundPolicy>) -> Error {
     let url = without_query(url);
     let text = error.to_string();
     let failure = match error {
@@ -65,7 +63,10 @@ fn dial_error(url: &str, error: DialError) -> Error {
             }
             .into();
         }
-        DialError::Denied { .. } => return ErrorKind::Denied(Denial::Destination).into(),
+        DialError::Denied { host } => {
+            let denial = policy.and_then(|policy| policy.denies(&host));
+            return ErrorKind::Denied(denial.unwrap_or(Denial::Destination)).into();
+        }
         DialError::Timeout(timeout) => return ErrorKind::ConnectTimeout { url, timeout }.into(),
         DialError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             DialFailure::Incomplete

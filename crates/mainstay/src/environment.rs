@@ -8,17 +8,21 @@ use mainstay_session::event::Mode;
 use mainstay_session::ids::WaiterId;
 use mainstay_wire::environment::EnvironmentInfo;
 use ractor::{Actor, ActorCell, ActorRef};
+use secrecy::SecretString;
 use tokio::sync::{oneshot, watch};
 
 use crate::builder::Builder;
 use crate::call;
+use crate::claim::ReplacementClaim;
 use crate::command::Command;
 use crate::error::{Delivery, Error};
 use crate::exec;
+use crate::files::Files;
+use crate::http::{self, HttpRequest, HttpResponse, HttpStream};
 use crate::marks::Ended;
 use crate::process::Process;
 use crate::session::Session;
-use crate::setup::Setup;
+use crate::setup::{Destination, Setup};
 use crate::supervisor::{self, Msg, Supervisor};
 
 /// Whether a session could be used right now.
@@ -82,12 +86,13 @@ impl Environment {
     }
 
     pub(crate) async fn start(builder: Builder, parent: Option<ActorCell>) -> Result<Self, Error> {
-        let setup = Arc::new(builder.into_setup()?);
+        let (setup, first) = builder.into_setup()?;
+        let setup = Arc::new(setup);
         let (current, current_rx) = watch::channel(None);
         let (conn, conn_rx) = watch::channel(ConnState::default());
         let arguments = supervisor::Arguments {
             setup: setup.clone(),
-            first: None,
+            first,
             current,
             conn,
         };
@@ -145,6 +150,27 @@ impl Environment {
     pub async fn exec(&self, command: Command) -> Result<Process, Error> {
         let session = self.session().await?;
         exec::exec(&session, command, self.shared.supervisor.get_cell()).await
+    }
+
+    /// The files of the executor's machine. The same object works over every refresh.
+    pub fn files(&self) -> Files {
+        Files::new(self.clone())
+    }
+
+    /// Makes an HTTP request from the executor's place. Once, whatever happens.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session) and the call; HTTP error statuses are answers.
+    pub async fn http(&self, request: HttpRequest) -> Result<HttpResponse, Error> {
+        http::buffered(&self.session().await?, request).await
+    }
+
+    /// Makes an HTTP request from the executor's place and reads its body as it arrives.
+    ///
+    /// # Errors
+    /// As [`http`](Self::http), until the headers are there; later ones are the body's.
+    pub async fn http_stream(&self, request: HttpRequest) -> Result<HttpStream, Error> {
+        http::streaming(&self.session().await?, request).await
     }
 
     /// What the current session's executor says about itself; asked at most once per session.
@@ -228,8 +254,41 @@ impl Environment {
             .await;
     }
 
+    /// Claims the exclusive right to hand over a socket, for an environment whose sockets the host supplies.
+    ///
+    /// # Errors
+    /// Another claim is open, or this environment dials by itself.
+    pub async fn claim_replacement(&self) -> Result<ReplacementClaim, Error> {
+        let id = self
+            .ask(|waiter, reply| Msg::ClaimReplacement { waiter, reply })
+            .await??;
+        Ok(ReplacementClaim::new(self.clone(), id))
+    }
+
+    /// Uses another registry token from now on, and forgets a startup failure that the old one may have caused.
+    ///
+    /// # Errors
+    /// There is no registry, or the token cannot stand in a header.
+    pub fn renew_token(&self, token: &SecretString) -> Result<(), Error> {
+        match &self.shared.setup.destination {
+            Destination::Registry(registry) => registry.renew(token)?,
+            Destination::Direct(_) | Destination::Program(_) | Destination::Accepted => {
+                return Err(Error::protocol(
+                    "there is no registry whose token could be renewed",
+                ));
+            }
+        }
+        self.tell(Msg::CredentialsChanged);
+        Ok(())
+    }
+
+    pub(crate) fn tell(&self, message: Msg) {
+        // Without a supervisor there is nothing to change.
+        let _ = self.shared.supervisor.send_message(message);
+    }
+
     /// Sends a request that names a waiter, and takes it back if the caller goes away.
-    async fn ask<T>(
+    pub(crate) async fn ask<T>(
         &self,
         message: impl FnOnce(WaiterId, oneshot::Sender<T>) -> Msg,
     ) -> Result<T, Error> {

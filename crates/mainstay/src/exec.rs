@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use mainstay_wire::PathUri;
 use mainstay_wire::extension::{Size, StartExtension};
 use mainstay_wire::process::{EnvPolicy, Inherit, StartParams};
 use ractor::{Actor, ActorCell};
@@ -13,9 +12,11 @@ use crate::command::{Command, EnvInherit};
 use crate::error::{Delivery, Error};
 use crate::feed::{self, Chunks, Fed, Feed};
 use crate::link::LinkRef;
+use crate::network::Network;
 use crate::outlet::{self, Hold, Key, Outlets};
+use crate::paths;
 use crate::process::Process;
-use crate::process_table::{Refused, ToTable};
+use crate::process_table::{BeginStart, Refused, ToTable};
 use crate::session::Session;
 use crate::start::{self, InProgress, Start};
 use crate::stdin::Stdin;
@@ -29,6 +30,7 @@ pub(crate) async fn exec(
     command: Command,
     supervisor: ActorCell,
 ) -> Result<Process, Error> {
+    command.network.check()?;
     let process_id: Arc<str> = command
         .process_id
         .clone()
@@ -38,7 +40,7 @@ pub(crate) async fn exec(
     let with_stdin = command.pipe_stdin || command.tty.is_some();
 
     let (outlets, inlets) = outlet::channels(command.tty.is_some());
-    let (link, key) = register(session, process_id, outlets).await?;
+    let (link, key) = register(session, process_id, outlets, &command.network).await?;
     // From here on the entry goes when the caller does.
     let orphan = Orphan {
         key: Some(key.clone()),
@@ -91,8 +93,9 @@ pub(crate) async fn exec(
     orphan.adopted();
     // Start waits for this; if it does not come, the process is terminated.
     let _ = handed_over.receipt.send(());
+    let sandbox = handed_over.answer.sandbox_type;
     tracing::debug!("process started");
-    Ok(Process::new(session.clone(), hold, inlets, stdin))
+    Ok(Process::new(session.clone(), hold, inlets, stdin, sandbox))
 }
 
 /// Registers the start with the table, bound to one link. A start never moves to another link.
@@ -100,17 +103,19 @@ async fn register(
     session: &Session,
     process_id: Arc<str>,
     outlets: Outlets,
+    network: &Network,
 ) -> Result<(LinkRef, Key), Error> {
     let mut outlets = outlets;
     loop {
         let link = session.line().link(session.mode()).await?;
         let (reply, answer) = oneshot::channel();
-        let begin = ToTable::BeginStart {
+        let begin = ToTable::BeginStart(Box::new(BeginStart {
             epoch: link.epoch(),
             process_id: process_id.clone(),
             outlets,
+            network: network.clone(),
             reply,
-        };
+        }));
         if session.table().send(begin).is_err() {
             return Err(session
                 .failure()
@@ -158,7 +163,7 @@ async fn params(
     let mut params = StartParams::new(
         process_id,
         command.argv.clone(),
-        cwd(session, command.cwd.as_deref()).await?,
+        paths::resolve(session, command.cwd.as_deref()).await?,
     );
     params.arg0 = command.arg0.clone();
     params.env = command.env.clone();
@@ -173,6 +178,10 @@ async fn params(
         set: Default::default(),
         include_only: Vec::new(),
     });
+    params.network_proxy = command.network.sent_proxy();
+    params.managed_network = command.network.managed.clone();
+    params.enforce_managed_network = command.network.enforce;
+    params.sandbox = command.sandbox.clone();
     params.tty = command.tty.is_some();
     params.pipe_stdin = command.pipe_stdin && command.tty.is_none();
     params.mainstay = command
@@ -185,31 +194,6 @@ async fn params(
             }),
         });
     Ok(params)
-}
-
-/// An absolute path or URI as it is; anything else relative to the executor's own directory.
-async fn cwd(session: &Session, wanted: Option<&str>) -> Result<PathUri, Error> {
-    let bad =
-        |error: &dyn std::fmt::Display| Error::protocol(format!("working directory: {error}"));
-    match wanted {
-        Some(uri) if uri.starts_with("file:") => PathUri::parse(uri).map_err(|error| bad(&error)),
-        Some(path) if path.starts_with('/') => {
-            PathUri::from_native_bytes(path.as_bytes()).map_err(|error| bad(&error))
-        }
-        relative => {
-            let own = session
-                .info()
-                .await?
-                .cwd
-                .ok_or_else(|| bad(&"the executor does not tell its own"))?;
-            match relative {
-                Some(path) => own
-                    .join_native_bytes(path.as_bytes())
-                    .map_err(|error| bad(&error)),
-                None => Ok(own),
-            }
-        }
-    }
 }
 
 /// Removes the entry of a start whose caller went away (8.1.6). The executor's answer is Start's business.

@@ -17,6 +17,7 @@ pub(crate) struct Features {
     pub(crate) take_over: bool,
     pub(crate) http_cancel: bool,
     pub(crate) end_session: bool,
+    pub(crate) process_list: bool,
     pub(crate) write_streaming: bool,
     /// How long it says it keeps a detached session.
     pub(crate) retention: Option<Duration>,
@@ -40,6 +41,7 @@ impl Features {
             take_over: has(capability::TAKE_OVER),
             http_cancel: has(capability::HTTP_CANCEL),
             end_session: has(capability::END_SESSION),
+            process_list: has(capability::PROCESS_LIST),
             write_streaming: has("fileWriteStreaming"),
             retention: info
                 .capabilities

@@ -19,6 +19,7 @@ use mainstay_wire::environment::EnvironmentInfo;
 use mainstay_wire::initialize::{Ignored, Initialize, InitializeParams, Initialized};
 use mainstay_wire::{Notice, envelope};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
+use tokio::process::Child;
 use tokio::time::{Instant, timeout_at};
 
 use crate::call;
@@ -28,6 +29,7 @@ use crate::features;
 use crate::link::{CloseRequest, Lane, LinkRef};
 use crate::marks;
 use crate::ports::Ports;
+use crate::program::Program;
 use crate::reader::{self, Reader};
 use crate::setup::{Direct, Setup};
 use crate::supervisor;
@@ -44,6 +46,7 @@ pub(crate) enum Msg {
 pub(crate) enum Target {
     Direct(Arc<Direct>),
     Relay(Box<Bundle>),
+    Program(Program),
     Handed(Box<Link>),
 }
 
@@ -72,6 +75,8 @@ pub(crate) struct LinkGuard {
     pub(crate) link: LinkRef,
     pub(crate) reader: ActorCell,
     pub(crate) writer: ActorCell,
+    /// Killed with its link.
+    _program: Option<Child>,
 }
 
 impl Drop for LinkGuard {
@@ -162,10 +167,16 @@ async fn connect(
 ) -> Result<Ready, (Stage, Error)> {
     let limit = setup.config.session.initialize_timeout;
     let dial = |error| (Stage::Dial, error);
+    let mut running = None;
     // One budget for the Noise handshake and `initialize`, from the open WebSocket.
     let (link, slots, deadline) = match target {
         Target::Direct(direct) => {
             let link = dialling::direct(&direct).await.map_err(dial)?;
+            (link, WireSlots::direct(), Instant::now() + limit)
+        }
+        Target::Program(program) => {
+            let (link, child) = program.start().map_err(dial)?;
+            running = Some(child);
             (link, WireSlots::direct(), Instant::now() + limit)
         }
         Target::Handed(link) => (*link, WireSlots::direct(), Instant::now() + limit),
@@ -185,7 +196,7 @@ async fn connect(
             (link, WireSlots::relay(), deadline)
         }
     };
-    let guard = start(epoch, link, slots, ports, supervisor)
+    let guard = start(epoch, link, slots, ports, running, supervisor)
         .await
         .map_err(|error| (Stage::Initialize, error))?;
     let answer = initialize(&guard.link, resume, setup, deadline, limit)
@@ -205,6 +216,7 @@ async fn start(
     link: Link,
     slots: WireSlots,
     ports: Ports,
+    program: Option<Child>,
     supervisor: &ActorRef<supervisor::Msg>,
 ) -> Result<LinkGuard, Error> {
     let (reference, reader_ends, writer_ends) = LinkRef::new(epoch, supervisor.clone());
@@ -236,6 +248,7 @@ async fn start(
         link: reference,
         reader: reader.get_cell(),
         writer: writer.get_cell(),
+        _program: program,
     };
     let _ = writer.send_message(writer::Msg::Run);
     let _ = reader.send_message(reader::Msg::Run);

@@ -7,7 +7,6 @@ use mainstay_session::event::Fault;
 use mainstay_session::sequence::Fact;
 use mainstay_wire::Notice;
 use mainstay_wire::envelope::{self, Message, Notification, RequestId};
-use mainstay_wire::fs::{MissingChanged, MissingChangedParams};
 use mainstay_wire::http::{BodyDelta, BodyDeltaParams};
 use mainstay_wire::limits::{
     CLIENT_INBOUND_BULK_NOTICE, CLIENT_INBOUND_OTHER, CLIENT_INBOUND_REQUEST, HTTP_DELTA,
@@ -36,7 +35,6 @@ pub(crate) enum Inbound<'a> {
     Process(ProcessNotice),
     Body(BodyDeltaParams),
     Audit(PolicyDecisionParams),
-    Missing(MissingChangedParams),
     Request {
         id: RequestId,
         method: Cow<'a, str>,
@@ -149,10 +147,6 @@ fn notice<'a>(frame: &Bytes, notification: &Notification<'_>) -> Result<Inbound<
             Ok(notification
                 .params::<PolicyDecision>()
                 .map_or(Inbound::Nothing, Inbound::Audit))
-        }
-        MissingChanged::METHOD => {
-            at_most(frame, CLIENT_INBOUND_OTHER, "notification")?;
-            Ok(Inbound::Missing(params::<MissingChanged>(notification)?))
         }
         _ => {
             at_most(frame, CLIENT_INBOUND_OTHER, "notification")?;

@@ -15,9 +15,11 @@
 //! # }
 //! ```
 
+mod body_table;
 mod builder;
 mod call;
 mod chance;
+mod claim;
 mod command;
 mod config;
 mod dialling;
@@ -26,19 +28,25 @@ mod error;
 mod exec;
 mod features;
 mod feed;
+mod files;
 mod handshake;
+mod http;
 mod inbound;
 mod lifecycle;
 mod line;
 mod link;
 mod lookup;
 mod marks;
+mod network;
 mod outbound;
 mod outlet;
+mod paths;
+mod policy;
 mod ports;
 mod probe;
 mod process;
 mod process_table;
+mod program;
 mod reader;
 mod registry;
 mod replay;
@@ -51,15 +59,27 @@ mod supervisor;
 mod writer;
 
 pub use builder::Builder;
-pub use command::{Command, EnvInherit, TtySize};
+pub use claim::ReplacementClaim;
+pub use command::{Command, EnvInherit, Sandbox, TtySize};
 pub use config::Config;
 pub use environment::{ConnState, Environment, Readiness, Snapshot};
 pub use error::{Delivery, Denial, DialFailure, Error, ErrorKind, Missing, RequestFailure};
+pub use files::{
+    DirectoryEntry, FileMetadata, FileReader, FileWriter, Files, WalkAnswer, WalkEntry, WalkError,
+    WalkKind, WalkOptions,
+};
+pub use http::{BodyStream, HttpRequest, HttpResponse, HttpStream, RedirectPolicy};
+pub use mainstay_link::Link;
 pub use mainstay_session::config::{Delays, OnGap};
+pub use network::{
+    CancelCause, Cancelled, Decider, Deciding, Decision, Network, PolicyProtocol, PolicyTarget,
+    ProxyMode, ProxyRules,
+};
 pub use outbound::{Outbound, OutboundPolicy};
-pub use process::{Exit, ExitStatus, Output, Process, Signal};
+pub use process::{Exit, ExitStatus, Output, Process, SandboxType, Signal};
+pub use program::Program;
 pub use registry::RegistryConfig;
-pub use session::Session;
+pub use session::{ProcessEntry, Session};
 pub use setup::{Attempted, Observer};
 pub use stdin::Stdin;
 pub use stream::{Events, OutputStream, ProcessEvent, StreamKind};

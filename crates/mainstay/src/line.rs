@@ -43,10 +43,6 @@ impl Line {
         }))
     }
 
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     pub(crate) fn generation(&self) -> Gen {
         self.0.generation
     }

@@ -193,6 +193,11 @@ impl LinkRef {
         });
     }
 
+    /// Waits until the link ends or is asked to.
+    pub(crate) async fn ended(&self) {
+        close_requested(&mut self.0.close.subscribe()).await;
+    }
+
     /// A timed call got no answer: the supervisor decides whether the link has to go (T4).
     pub(crate) fn report_timeout(&self, error: Error) {
         let fault = supervisor::Msg::LinkFault {

@@ -38,7 +38,7 @@ pub(crate) struct PolicyArrival {
     /// Where the answer goes.
     pub(crate) link: LinkRef,
     /// Its slot of the session's 256, and its id on the link, given back when this is dropped.
-    pub(crate) slot: InboundSlot,
+    pub(crate) _slot: InboundSlot,
 }
 
 /// Holds a slot and an inbound id until the request is answered or given up.

@@ -8,11 +8,12 @@ use mainstay_wire::extension::{Resize, ResizeParams};
 use mainstay_wire::process::{SignalCall, SignalParams, Terminate, TerminateParams};
 use tokio::sync::watch;
 
-pub use mainstay_wire::process::Signal;
+pub use mainstay_wire::process::{SandboxType, Signal};
 
 use crate::command::TtySize;
 use crate::error::Error;
 use crate::outlet::{Hold, Inlets, Progress, Tap};
+use crate::process_table::ToTable;
 use crate::session::Session;
 use crate::stdin::Stdin;
 use crate::stream::{Events, OutputStream};
@@ -60,6 +61,7 @@ pub struct Process {
     progress: watch::Receiver<Progress>,
     hold: Arc<Hold>,
     session: Session,
+    sandbox: Option<SandboxType>,
 }
 
 impl Process {
@@ -68,6 +70,7 @@ impl Process {
         hold: Arc<Hold>,
         inlets: Inlets,
         stdin: Option<Stdin>,
+        sandbox: Option<SandboxType>,
     ) -> Self {
         // Told in eighths of what may be under way, so that both streams together never hold the process up.
         let worth = session
@@ -85,12 +88,18 @@ impl Process {
             progress: inlets.progress,
             hold,
             session,
+            sandbox,
         }
     }
 
     /// Its id within the session.
     pub fn id(&self) -> &str {
         &self.hold.key.process_id
+    }
+
+    /// What confines it, if the executor says.
+    pub fn sandbox_type(&self) -> Option<&SandboxType> {
+        self.sandbox.as_ref()
     }
 
     /// Its session.
@@ -216,11 +225,14 @@ impl Process {
             process_id: self.id().to_owned(),
             grace_ms,
         };
-        self.session
-            .line()
-            .clean_up::<Terminate>(&params)
-            .await
-            .map(|answer| answer.running)
+        // Whatever closes the process's policy questions from here on was a cancellation.
+        let _ = self
+            .hold
+            .table
+            .send(ToTable::Cancelling(self.hold.key.clone()));
+        let answer = self.session.line().clean_up::<Terminate>(&params).await;
+        let _ = self.hold.table.send(ToTable::Cancel(self.hold.key.clone()));
+        answer.map(|answer| answer.running)
     }
 
     /// Changes the terminal's size.

@@ -14,14 +14,19 @@
 //! | `Detach`, `Consumed` | handles | nobody reads any more; bytes were read |
 //! | `Candidate`, `LinkUp` | supervisor | whose events count |
 //! | `DrainStarts`, `FailAll` | supervisor | recovery and retirement |
+//! | `Cancelling`, `Cancel` | handles | a terminate, before and after |
+//! | `Verdict` | Policy | `session.md` 10.6 |
 //! | `TakeReplay`, `Page`, `Replayed`, `Lost` | Replay | `session.md` 8.4 |
 
+mod catching_up;
 mod entry;
+mod questions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use mainstay_session::ids::{Epoch, RecoveryId};
+use mainstay_wire::network::Decision;
 use mainstay_wire::process::ReadAnswer;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{mpsc, oneshot};
@@ -29,10 +34,11 @@ use tokio::sync::{mpsc, oneshot};
 use crate::error::Error;
 use crate::features::Features;
 use crate::inbound::ProcessNotice;
-use crate::line::Line;
 use crate::link::LinkRef;
+use crate::network::{CancelCause, Network};
 use crate::outlet::{Key, Outlets};
-use crate::ports::{FromLink, LinkEvent};
+use crate::policy::{self, Policy};
+use crate::ports::{FromLink, LinkEvent, PolicyArrival};
 use crate::setup::Setup;
 use crate::supervisor;
 use entry::Entry;
@@ -49,12 +55,7 @@ pub(crate) enum Msg {
 /// See the module's second table.
 #[derive(Debug)]
 pub(crate) enum ToTable {
-    BeginStart {
-        epoch: Epoch,
-        process_id: Arc<str>,
-        outlets: Outlets,
-        reply: oneshot::Sender<Result<Key, Refused>>,
-    },
+    BeginStart(Box<BeginStart>),
     /// A registered start's activity is over.
     StartEnded(Epoch),
     /// The executor has started it.
@@ -93,6 +94,27 @@ pub(crate) enum ToTable {
         key: Key,
         error: Error,
     },
+    /// The process is being terminated: what a policy decision is told if it is closed now.
+    Cancelling(Key),
+    /// It was: its undecided policy requests are closed.
+    Cancel(Key),
+    /// A decision about a connection; `None`: no answer.
+    Verdict {
+        key: Key,
+        arrival: Box<PolicyArrival>,
+        decision: Option<Decision>,
+    },
+}
+
+/// A start that wants its entry.
+#[derive(Debug)]
+pub(crate) struct BeginStart {
+    /// The link it will be sent on.
+    pub(crate) epoch: Epoch,
+    pub(crate) process_id: Arc<str>,
+    pub(crate) outlets: Outlets,
+    pub(crate) network: Network,
+    pub(crate) reply: oneshot::Sender<Result<Key, Refused>>,
 }
 
 /// Why a start may not be sent.
@@ -122,8 +144,8 @@ pub(crate) struct ToReplay {
 
 #[derive(Debug)]
 pub(crate) struct Arguments {
-    pub(crate) line: Line,
     pub(crate) control: mpsc::UnboundedReceiver<ToTable>,
+    pub(crate) myself: mpsc::WeakUnboundedSender<ToTable>,
     pub(crate) events: mpsc::Receiver<FromLink>,
     pub(crate) features: Features,
     pub(crate) setup: Arc<Setup>,
@@ -148,8 +170,8 @@ impl Actor for ProcessTable {
         arguments: Arguments,
     ) -> Result<State, ActorProcessingErr> {
         let Arguments {
-            line,
             control,
+            myself,
             events,
             features,
             setup,
@@ -159,7 +181,6 @@ impl Actor for ProcessTable {
             control,
             events,
             desk: Desk {
-                line,
                 features,
                 setup,
                 supervisor,
@@ -173,6 +194,8 @@ impl Actor for ProcessTable {
                 full: 0,
                 touched: Vec::new(),
                 failed: None,
+                questions: Vec::new(),
+                myself,
             },
         })))
     }
@@ -205,6 +228,7 @@ struct Table {
 impl Table {
     async fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
+        let mut open = true;
         loop {
             tokio::select! {
                 biased;
@@ -213,11 +237,22 @@ impl Table {
                     // Nobody holds the session any more.
                     None => return,
                 },
-                _ = self.events.recv_many(&mut batch, BATCH), if self.desk.has_room() => {
+                heard = self.events.recv_many(&mut batch, BATCH), if open && self.desk.has_room() => {
+                    // The session is over, and only readers of what came before are left.
+                    open = heard > 0;
                     for event in batch.drain(..) {
                         self.desk.hear(event);
                     }
                     self.desk.grant();
+                }
+            }
+            for question in self.desk.questions.drain(..) {
+                // Its `pre_start` waits for nothing. If it cannot be spawned, dropping it is the denial.
+                let supervisor = self.desk.supervisor.get_cell();
+                if let Ok((policy, _)) =
+                    Policy::spawn_linked(None, Policy, question, supervisor).await
+                {
+                    let _ = policy.send_message(policy::Msg::Run);
                 }
             }
         }
@@ -227,7 +262,6 @@ impl Table {
 /// What the table knows.
 #[derive(Debug)]
 struct Desk {
-    line: Line,
     features: Features,
     setup: Arc<Setup>,
     supervisor: ActorRef<supervisor::Msg>,
@@ -245,17 +279,16 @@ struct Desk {
     /// Processes heard of in the batch at hand.
     touched: Vec<Arc<str>>,
     failed: Option<Error>,
+    /// Decisions to be started.
+    questions: Vec<policy::Arguments>,
+    /// For the verdicts; weak, because the table ends when nobody else can reach it.
+    myself: mpsc::WeakUnboundedSender<ToTable>,
 }
 
 impl Desk {
     fn take(&mut self, message: ToTable) {
         match message {
-            ToTable::BeginStart {
-                epoch,
-                process_id,
-                outlets,
-                reply,
-            } => self.begin_start(epoch, process_id, outlets, reply),
+            ToTable::BeginStart(start) => self.begin_start(*start),
             ToTable::StartEnded(epoch) => self.start_ended(epoch),
             ToTable::Started(key) => self.with(&key, |entry| entry.recoverable = true),
             ToTable::Forget(key) => self.remove(&key),
@@ -270,16 +303,26 @@ impl Desk {
             ToTable::Page { key, answer, reply } => self.page(&key, *answer, reply),
             ToTable::Replayed { key, answer, reply } => self.replayed(&key, *answer, reply),
             ToTable::Lost { key, error } => self.lose(&key, error),
+            ToTable::Cancelling(key) => {
+                self.with(&key, |entry| entry.record(CancelCause::ProcessCancelled))
+            }
+            ToTable::Cancel(key) => self.with(&key, Entry::cancel),
+            ToTable::Verdict {
+                key,
+                arrival,
+                decision,
+            } => self.verdict(&key, &arrival, decision),
         }
     }
 
-    fn begin_start(
-        &mut self,
-        epoch: Epoch,
-        process_id: Arc<str>,
-        outlets: Outlets,
-        reply: oneshot::Sender<Result<Key, Refused>>,
-    ) {
+    fn begin_start(&mut self, start: BeginStart) {
+        let BeginStart {
+            epoch,
+            process_id,
+            outlets,
+            network,
+            reply,
+        } = start;
         let answer = if let Some(error) = &self.failed {
             Err(Refused::For(error.clone()))
         } else if self.drained.is_some_and(|drained| epoch <= drained) {
@@ -296,7 +339,7 @@ impl Desk {
             };
             self.entries.insert(
                 process_id,
-                Entry::new(self.numbered, outlets, &self.setup, &self.features),
+                Entry::new(self.numbered, outlets, network, &self.setup, &self.features),
             );
             *self.starts.entry(epoch).or_default() += 1;
             Ok(key)
@@ -371,7 +414,8 @@ impl Desk {
                     self.touched.push(process_id.into());
                 }
             }
-            LinkEvent::Policy(_) | LinkEvent::Audit(_) => {}
+            LinkEvent::Policy(arrival) => self.policy(arrival),
+            LinkEvent::Audit(record) => self.audit(&record),
         }
     }
 
@@ -416,72 +460,6 @@ impl Desk {
         }
     }
 
-    fn take_replay(&mut self, reply: oneshot::Sender<Vec<ToReplay>>) {
-        let processes = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.recoverable)
-            .map(|(id, entry)| ToReplay {
-                key: Key {
-                    process_id: id.clone(),
-                    number: entry.number,
-                },
-                last: entry.last(),
-            });
-        let _ = reply.send(processes.collect());
-    }
-
-    fn page(&mut self, key: &Key, answer: ReadAnswer, reply: oneshot::Sender<Paged>) {
-        let Some(entry) = self
-            .entries
-            .get_mut(&key.process_id)
-            .filter(|entry| entry.number == key.number)
-        else {
-            return;
-        };
-        let was_full = entry.is_full();
-        let paged = entry.page(answer);
-        let (full, over) = (entry.is_full(), entry.is_over());
-        self.full = self.full + usize::from(full) - usize::from(was_full);
-        if over {
-            self.drop_entry(&key.process_id);
-        }
-        let _ = reply.send(paged);
-    }
-
-    fn replayed(
-        &mut self,
-        key: &Key,
-        answer: ReadAnswer,
-        reply: oneshot::Sender<Result<(), Error>>,
-    ) {
-        let on_gap = self.setup.config.session.on_gap;
-        let result = match self
-            .entries
-            .get_mut(&key.process_id)
-            .filter(|entry| entry.number == key.number)
-        {
-            Some(entry) => {
-                let was_full = entry.is_full();
-                let result = entry.replay(answer, on_gap);
-                let (full, over) = (entry.is_full(), entry.is_over());
-                self.full = self.full + usize::from(full) - usize::from(was_full);
-                if over {
-                    self.drop_entry(&key.process_id);
-                }
-                result.map_err(|error| {
-                    Error::protocol(format!(
-                        "failed to recover process {}: {error}",
-                        key.process_id
-                    ))
-                })
-            }
-            // Gone meanwhile: nothing to catch up with.
-            None => Ok(()),
-        };
-        let _ = reply.send(result);
-    }
-
     fn lose(&mut self, key: &Key, error: Error) {
         self.with(key, |entry| entry.lose(error));
         self.remove(key);
@@ -489,7 +467,7 @@ impl Desk {
 
     fn fail_all(&mut self, error: &Error) {
         for (_, mut entry) in self.entries.drain() {
-            entry.lose(error.clone());
+            entry.disconnect(error.clone());
         }
         self.full = 0;
         self.failed = Some(error.clone());

@@ -297,7 +297,7 @@ impl Desk {
             Inbound::Process(notice) => Some(Onward::Event(LinkEvent::Process(notice))),
             Inbound::Audit(record) => Some(Onward::Event(LinkEvent::Audit(record))),
             Inbound::Body(delta) => Some(Onward::Body(delta)),
-            Inbound::Missing(_) | Inbound::Nothing => None,
+            Inbound::Nothing => None,
             Inbound::Request { id, method, params } => Some(self.request(id, &method, params)?),
         })
     }
@@ -385,7 +385,7 @@ impl Desk {
             id,
             params,
             link: self.link.clone(),
-            slot,
+            _slot: slot,
         })))
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct Registry {
     token: watch::Sender<HeaderValue>,
     http: reqwest::Client,
     pub(crate) identity: Identity,
-    pub(crate) policy: Option<OutboundPolicy>,
+    policy: Option<OutboundPolicy>,
 }
 
 impl Registry {

@@ -6,8 +6,12 @@ use mainstay_session::event::Mode;
 use mainstay_session::ids::Gen;
 use mainstay_wire::NoParams;
 use mainstay_wire::environment::{EnvironmentInfo, Info, Status};
+pub use mainstay_wire::extension::ProcessEntry;
+use mainstay_wire::extension::{EndSession, Processes};
+use mainstay_wire::process::{Terminate, TerminateParams};
 use tokio::sync::{OnceCell, mpsc};
 
+use crate::body_table::ToBodies;
 use crate::error::{Error, ErrorKind};
 use crate::features::Features;
 use crate::line::Line;
@@ -28,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) line: Line,
     pub(crate) id: String,
     pub(crate) table: mpsc::UnboundedSender<ToTable>,
+    pub(crate) bodies: mpsc::UnboundedSender<ToBodies>,
     /// What `initialize` told, or the one request for it: set at most once in a session's life.
     pub(crate) info: OnceCell<EnvironmentInfo>,
     pub(crate) features: Features,
@@ -107,6 +112,48 @@ impl Session {
             .map(|_| ())
     }
 
+    /// Kills a process of this session by its id, also one that no handle is left of. `true` if a kill was sent.
+    ///
+    /// # Errors
+    /// As every call; a clean-up call waits for a link whatever the handle's mode.
+    pub async fn terminate(&self, process_id: &str) -> Result<bool, Error> {
+        let params = TerminateParams {
+            process_id: process_id.to_owned(),
+            grace_ms: None,
+        };
+        let answer = self.line().clean_up::<Terminate>(&params).await?;
+        Ok(answer.running)
+    }
+
+    /// The session's processes at the executor, oldest first, where it announces `mainstayProcessList`.
+    ///
+    /// # Errors
+    /// The executor does not offer it; else as every call.
+    pub async fn processes(&self) -> Result<Vec<ProcessEntry>, Error> {
+        if !self.features().process_list {
+            return Err(Error::unsupported("a list of processes"));
+        }
+        let answer = self
+            .line()
+            .call::<Processes>(self.mode, &NoParams {})
+            .await?;
+        Ok(answer.processes)
+    }
+
+    /// Kills the session's processes and makes the executor forget it, where it announces `mainstayEndSession`.
+    ///
+    /// # Errors
+    /// The executor does not offer it; else as every call.
+    pub async fn end(&self) -> Result<(), Error> {
+        if !self.features().end_session {
+            return Err(Error::unsupported("an end of the session"));
+        }
+        self.line()
+            .call::<EndSession>(self.mode, &NoParams {})
+            .await
+            .map(|_| ())
+    }
+
     pub(crate) fn with_mode(&self, mode: Mode) -> Self {
         Self {
             shared: self.shared.clone(),
@@ -124,6 +171,10 @@ impl Session {
 
     pub(crate) fn table(&self) -> &mpsc::UnboundedSender<ToTable> {
         &self.shared.table
+    }
+
+    pub(crate) fn bodies(&self) -> &mpsc::UnboundedSender<ToBodies> {
+        &self.shared.bodies
     }
 
     pub(crate) fn features(&self) -> &Features {

@@ -8,6 +8,8 @@ use mainstay_link::DialOptions;
 use mainstay_session::{Outcome, Rules, Transport};
 
 use crate::config::Config;
+use crate::outbound::OutboundPolicy;
+use crate::program::Program;
 use crate::registry::Registry;
 
 /// Told once about each attempt to connect while no session has ever existed (`session.md` 3.5): how it ended, and how
@@ -30,6 +32,7 @@ pub enum Attempted {
 pub(crate) struct Direct {
     pub(crate) url: String,
     pub(crate) options: DialOptions,
+    pub(crate) policy: Option<OutboundPolicy>,
 }
 
 /// Where an environment connects to.
@@ -37,6 +40,8 @@ pub(crate) struct Direct {
 pub(crate) enum Destination {
     Direct(Arc<Direct>),
     Registry(Arc<Registry>),
+    /// A program that serves over its standard input and output.
+    Program(Program),
     /// Sockets that the host hands over.
     Accepted,
 }
@@ -46,6 +51,7 @@ pub(crate) struct Setup {
     pub(crate) destination: Destination,
     pub(crate) config: Config,
     pub(crate) observer: Option<Observer>,
+    pub(crate) policy: Option<OutboundPolicy>,
 }
 
 impl Setup {
@@ -53,6 +59,7 @@ impl Setup {
         let transport = match &self.destination {
             Destination::Direct(_) => Transport::WebSocket,
             Destination::Registry(_) => Transport::Noise,
+            Destination::Program(_) => Transport::Once,
             Destination::Accepted => Transport::Accepted,
         };
         Rules {

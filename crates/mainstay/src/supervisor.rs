@@ -39,6 +39,7 @@ use tokio::sync::{oneshot, watch};
 use crate::environment::Snapshot;
 use crate::error::Error;
 use crate::handshake::Ready;
+use crate::outbound::OutboundPolicy;
 use crate::session::Session;
 use crate::setup::Setup;
 use entries::{LinkEntry, SessionEntry, Sessionless};
@@ -175,6 +176,28 @@ pub(crate) struct State {
     conn: watch::Sender<ConnState>,
     /// Set once shut down: who wants to know when the links have said goodbye.
     ending: Option<Vec<oneshot::Sender<()>>>,
+    /// Turns publications of the outbound policy into messages.
+    _publications: Option<Following>,
+}
+
+/// Ends with the supervisor.
+#[derive(Debug)]
+struct Following(tokio::task::AbortHandle);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn follow(policy: &OutboundPolicy, supervisor: ActorRef<Msg>) -> Following {
+    let mut published = policy.subscribe();
+    let task = tokio::spawn(async move {
+        while published.changed().await.is_ok() {
+            let _ = supervisor.send_message(Msg::PolicyPublished);
+        }
+    });
+    Following(task.abort_handle())
 }
 
 #[derive(Debug)]
@@ -187,7 +210,7 @@ impl Actor for Supervisor {
 
     async fn pre_start(
         &self,
-        _: ActorRef<Msg>,
+        myself: ActorRef<Msg>,
         arguments: Arguments,
     ) -> Result<State, ActorProcessingErr> {
         let Arguments {
@@ -196,6 +219,7 @@ impl Actor for Supervisor {
             current,
             conn,
         } = arguments;
+        let publications = setup.policy.as_ref().map(|policy| follow(policy, myself));
         Ok(State {
             machine: Machine::new(setup.rules()),
             setup,
@@ -211,6 +235,7 @@ impl Actor for Supervisor {
             current,
             conn,
             ending: None,
+            _publications: publications,
         })
     }
 

@@ -1,5 +1,9 @@
 //! One process: its sequencer, its outlets, and the account of what is under way to its consumer.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
 use mainstay_session::config::OnGap;
 use mainstay_session::replay::ReplayError;
 use mainstay_session::sequence::{Fact, Limits, Published, SequenceError, Sequencer};
@@ -8,9 +12,12 @@ use mainstay_wire::limits::CREDIT_INITIAL_WINDOW;
 use mainstay_wire::process::ReadAnswer;
 use mainstay_wire::{Notice, envelope};
 
+use tokio::sync::watch;
+
 use crate::error::Error;
 use crate::features::Features;
 use crate::link::LinkRef;
+use crate::network::{CancelCause, Decider, Network};
 use crate::outlet::{EVENT_OVERHEAD, Outlets, Piece, PieceKind};
 use crate::process::ExitStatus;
 use crate::process_table::Paged;
@@ -37,12 +44,23 @@ pub(super) struct Entry {
     window: usize,
     /// What is left of the last grant.
     granted: usize,
+    network: Network,
+    /// Why the next closing of policy questions happens, if that is known.
+    cause: Option<CancelCause>,
+    /// Closes the undecided policy questions.
+    cancel: watch::Sender<Option<CancelCause>>,
     /// Scratch for the sequencer.
     published: Vec<Published>,
 }
 
 impl Entry {
-    pub(super) fn new(number: u64, outlets: Outlets, setup: &Setup, features: &Features) -> Self {
+    pub(super) fn new(
+        number: u64,
+        outlets: Outlets,
+        network: Network,
+        setup: &Setup,
+        features: &Features,
+    ) -> Self {
         Self {
             number,
             recoverable: false,
@@ -54,8 +72,41 @@ impl Entry {
             buffer: (!features.credit).then_some(setup.config.process_buffer),
             window: setup.config.credit_window,
             granted: CREDIT_INITIAL_WINDOW,
+            network,
+            cause: None,
+            cancel: watch::channel(None).0,
             published: Vec::new(),
         }
+    }
+
+    /// The process's decider and the time it has, if it has one.
+    pub(super) fn decider(&self) -> Option<(Arc<dyn Decider>, Duration)> {
+        self.network.decider.clone().zip(self.network.timeout)
+    }
+
+    /// Under whose name the proxy's decisions are logged, if they are.
+    pub(super) fn audit_identity(&self) -> Option<&BTreeMap<String, String>> {
+        self.network.audit.as_ref()
+    }
+
+    /// Tells when the policy questions of this process are closed.
+    pub(super) fn cancelled(&self) -> watch::Receiver<Option<CancelCause>> {
+        self.cancel.subscribe()
+    }
+
+    /// Remembers why policy questions will be closed; the first cause counts.
+    pub(super) fn record(&mut self, cause: CancelCause) {
+        self.cause.get_or_insert(cause);
+    }
+
+    /// Closes the policy questions.
+    pub(super) fn cancel(&mut self) {
+        let cause = self.cause.unwrap_or(CancelCause::ProcessCancelled);
+        self.cancel.send_if_modified(|closed| {
+            let open = closed.is_none();
+            *closed = Some(closed.unwrap_or(cause));
+            open
+        });
     }
 
     pub(super) fn last(&self) -> u64 {
@@ -140,6 +191,12 @@ impl Entry {
         replayed
     }
 
+    /// The session ended under the process.
+    pub(super) fn disconnect(&mut self, error: Error) {
+        self.record(CancelCause::ConnectionClosed);
+        self.lose(error);
+    }
+
     /// The process is lost; only the first time, and not after its close.
     pub(super) fn lose(&mut self, error: Error) {
         if self.sequencer.fail() {
@@ -149,6 +206,8 @@ impl Entry {
 
     /// Nobody will read: everything counts as read from now on.
     pub(super) fn detach(&mut self) {
+        self.cancel();
+        self.network = Network::default();
         self.outlets.stdout = None;
         self.outlets.stderr = None;
         self.outlets.status = None;
@@ -249,5 +308,12 @@ fn reorder(setup: &Setup) -> Limits {
     Limits {
         events: (bytes / EVENT_OVERHEAD).max(setup.config.session.reorder_events),
         bytes,
+    }
+}
+
+/// Whatever removes an entry closes its policy questions.
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.cancel();
     }
 }

@@ -7,6 +7,7 @@ use tokio::sync::{OnceCell, mpsc, watch};
 
 use super::entries::{SessionEntry, Sessionless};
 use super::{Msg, Port, State};
+use crate::body_table::{self, BodyTable, ToBodies};
 use crate::environment::Snapshot;
 use crate::error::Error;
 use crate::features::Features;
@@ -165,7 +166,10 @@ impl State {
                 }
             }
             Effect::FailStreams(generation, cause) => {
-                let _ = (generation, cause);
+                let error = self.words(cause);
+                if let Some(entry) = self.sessions.get(&generation) {
+                    let _ = entry.bodies.send(ToBodies::FailAll(error));
+                }
             }
             Effect::StartTimer(timer, wait) => self.start_timer(myself, timer, wait),
             Effect::CancelTimer(timer) => {
@@ -264,6 +268,7 @@ impl State {
             Route::Bundle(bundle) => self.shelf.take_bundle(bundle.id).map(Target::Relay),
             Route::Configured => match &self.setup.destination {
                 Destination::Direct(direct) => Some(Target::Direct(direct.clone())),
+                Destination::Program(program) => Some(Target::Program(program.clone())),
                 Destination::Registry(_) | Destination::Accepted => {
                     self.first.take().map(Target::Handed)
                 }
@@ -302,8 +307,8 @@ impl State {
         let line = Line::new(generation, gate, slot_rx);
         let (table, table_rx) = mpsc::unbounded_channel();
         let arguments = process_table::Arguments {
-            line: line.clone(),
             control: table_rx,
+            myself: table.downgrade(),
             events: ends.events,
             features: features.clone(),
             setup: self.setup.clone(),
@@ -312,10 +317,23 @@ impl State {
         let Some(table_cell) = spawn_table(myself, arguments).await else {
             return;
         };
+        let (bodies, bodies_rx) = mpsc::unbounded_channel();
+        let arguments = body_table::Arguments {
+            line: line.clone(),
+            control: bodies_rx,
+            bodies: ends.bodies,
+            budget: self.setup.config.session.body_bytes,
+            frames: self.setup.config.session.body_frames,
+            can_cancel: features.http_cancel,
+        };
+        let Some(bodies_cell) = spawn_bodies(myself, arguments).await else {
+            return;
+        };
         let session = Session::new(Shared {
             line,
             id: self.shelf.session_text(id).cloned().unwrap_or_default(),
             table: table.clone(),
+            bodies: bodies.clone(),
             info: OnceCell::new_with(info),
             features,
             setup: self.setup.clone(),
@@ -329,6 +347,8 @@ impl State {
                 ports,
                 table,
                 table_cell,
+                bodies,
+                bodies_cell,
             },
         );
         self.relink(generation, epoch);
@@ -450,5 +470,16 @@ async fn spawn_table(
         .await
         .ok()?;
     let _ = table.send_message(process_table::Msg::Run);
+    Some(table.get_cell())
+}
+
+async fn spawn_bodies(
+    myself: &ActorRef<Msg>,
+    arguments: body_table::Arguments,
+) -> Option<ActorCell> {
+    let (table, _) = BodyTable::spawn_linked(None, BodyTable, arguments, myself.get_cell())
+        .await
+        .ok()?;
+    let _ = table.send_message(body_table::Msg::Run);
     Some(table.get_cell())
 }

@@ -5,6 +5,7 @@ use mainstay_wire::environment::EnvironmentInfo;
 use ractor::{ActorCell, ActorId};
 use tokio::sync::{mpsc, watch};
 
+use crate::body_table::ToBodies;
 use crate::handshake::{LinkGuard, Ready};
 use crate::line::Slot;
 use crate::link::{CloseRequest, LinkRef};
@@ -81,10 +82,18 @@ pub(super) struct SessionEntry {
     pub(super) ports: Ports,
     pub(super) table: mpsc::UnboundedSender<ToTable>,
     pub(super) table_cell: ActorCell,
+    pub(super) bodies: mpsc::UnboundedSender<ToBodies>,
+    pub(super) bodies_cell: ActorCell,
 }
 
 impl SessionEntry {
     pub(super) fn child(&self, generation: Gen, actor: ActorId) -> Option<Child> {
-        (self.table_cell.get_id() == actor).then_some(Child::ProcessTable(generation))
+        if self.table_cell.get_id() == actor {
+            Some(Child::ProcessTable(generation))
+        } else if self.bodies_cell.get_id() == actor {
+            Some(Child::BodyTable(generation))
+        } else {
+            None
+        }
     }
 }

@@ -1,0 +1,8 @@
+//! Scenarios of the specification against a scripted executor. A test's name carries the scenario's number.
+
+mod bodies;
+mod calls;
+mod policy;
+mod processes;
+mod script;
+mod sockets;
