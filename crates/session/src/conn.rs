@@ -1,6 +1,6 @@
 //! What others may see of a session (`session.md` 2.4, 15.1).
 
-use crate::cause::Cause;
+use crate::cause::{Cause, RecoveryPhase};
 use crate::ids::{Epoch, Gen, Registration, SessionId};
 
 /// The connection-state watch of an environment. It starts as `Disconnected`.
@@ -34,15 +34,28 @@ pub enum Phase {
     /// Nothing was asked for yet, or the last attempt failed.
     Idle,
     /// An attempt runs.
-    Connecting,
+    Connecting(AttemptPhase),
     /// The current session has a link.
     Connected,
     /// The current session is being recovered.
-    Recovering,
+    Recovering(RecoveryPhase),
     /// The current session has failed.
     Failed,
     /// Shut down.
     ShutDown,
+}
+
+/// What an attempt is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AttemptPhase {
+    /// Waiting, because attempts have failed again and again (W16).
+    Cooldown,
+    /// Waiting for the environment to be provisioned.
+    Provisioning,
+    /// Looking up the executor.
+    Lookup,
+    /// Dialling, handshake, initialize.
+    Attach,
 }
 
 /// Whether a session could be used right now.

@@ -33,7 +33,7 @@ mod state;
 
 pub use cause::{Cause, Class, Down, End, Failure, RecoveryPhase};
 pub use config::{Config, Rules, Transport};
-pub use conn::{ConnState, LinkSlot, Phase, Readiness, Snapshot};
+pub use conn::{AttemptPhase, ConnState, LinkSlot, Phase, Readiness, Snapshot};
 pub use effect::{Answer, Effect, Note, Outcome, Route, Wait};
 pub use error::{Delivery, Denial, DialFailure, Error, RequestFailure};
 pub use event::{Bundle, Event, Fault, How, Mode, Provisioning, Stage};

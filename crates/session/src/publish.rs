@@ -80,12 +80,12 @@ impl Machine {
             return Phase::ShutDown;
         }
         // A failed session's replacement is what matters.
-        if self.attempt.is_some() {
-            return Phase::Connecting;
+        if let Some(attempt) = &self.attempt {
+            return Phase::Connecting(attempt.stage.phase());
         }
         match self.session.as_ref().map(|session| &session.status) {
             Some(Status::Connected(_)) => Phase::Connected,
-            Some(Status::Recovering(_)) => Phase::Recovering,
+            Some(Status::Recovering(recovery)) => Phase::Recovering(recovery.stage.phase()),
             Some(Status::Failed(_)) => Phase::Failed,
             None => Phase::Idle,
         }

@@ -187,7 +187,7 @@ impl Machine {
         if !failure.class.recovery_retryable() || again {
             return self.recovery_over(End::Fatal(failure), out);
         }
-        recovery.stop_resume(out);
+        recovery.drop_candidate(out);
         recovery.stage = ResumeStage::Waiting;
         recovery.last = Some(failure);
         recovery.unauthorized |= failure.class == Class::Unauthorized;
@@ -248,11 +248,6 @@ impl Recovery {
         if self.stage == ResumeStage::Waiting {
             out.push(Effect::CancelTimer(Timer::Retry(self.id)));
         }
-        self.stop_resume(out);
-    }
-
-    /// Ends the running resume; its link, if it has one, is closed.
-    fn stop_resume(&self, out: &mut Effects) {
         match &self.stage {
             ResumeStage::Draining { .. } | ResumeStage::Waiting | ResumeStage::AwaitSocket => {}
             ResumeStage::Looking => out.push(Effect::Stop(Child::Lookup(self.lookup()))),
@@ -260,10 +255,16 @@ impl Recovery {
                 let op = Op::Recovery(self.id);
                 out.push(Effect::Stop(Child::Connector(op, connecting.epoch)));
             }
-            ResumeStage::Replaying { epoch, .. } => {
-                out.push(Effect::Stop(Child::Replay(self.id, *epoch)));
-                out.push(Effect::CloseLink(*epoch));
-            }
+            ResumeStage::Replaying { .. } => self.drop_candidate(out),
+        }
+    }
+
+    /// A resume that failed has one thing left to clean up: the link that was to become current. Lookup and Handshake have
+    /// reported.
+    fn drop_candidate(&self, out: &mut Effects) {
+        if let ResumeStage::Replaying { epoch, .. } = self.stage {
+            out.push(Effect::Stop(Child::Replay(self.id, epoch)));
+            out.push(Effect::CloseLink(epoch));
         }
     }
 

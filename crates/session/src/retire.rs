@@ -46,7 +46,8 @@ impl Machine {
     /// Ends everything. What comes later finds the machine shut down.
     pub(crate) fn shut_down(&mut self, waiter: WaiterId, out: &mut Effects) {
         self.shut_down = true;
-        if let Some(session) = self.session.take() {
+        // A failed session keeps its cause.
+        if let Some(session) = self.session.take().filter(|session| !session.failed()) {
             out.push(Effect::SetGate(session.generation));
             self.publish_conn(out);
             out.push(Effect::PublishSlot(

@@ -1,6 +1,7 @@
 //! The machine's state, part by part. Each part's file has the decisions about it.
 
 use crate::cause::{Cause, Down, Failure, RecoveryPhase};
+use crate::conn::AttemptPhase;
 use crate::event::Bundle;
 use crate::ids::{
     AttemptId, CauseId, ClaimId, Epoch, ExecutorKey, Gen, RecoveryId, RefreshId, Registration,
@@ -124,6 +125,17 @@ pub(crate) enum AttemptStage {
     Looking,
     /// Handshake runs.
     Connecting(Connecting),
+}
+
+impl AttemptStage {
+    pub(crate) fn phase(&self) -> AttemptPhase {
+        match self {
+            AttemptStage::Cooling => AttemptPhase::Cooldown,
+            AttemptStage::Provisioning => AttemptPhase::Provisioning,
+            AttemptStage::Looking => AttemptPhase::Lookup,
+            AttemptStage::Connecting(_) => AttemptPhase::Attach,
+        }
+    }
 }
 
 /// What an attempt's waiter asked for.

@@ -2,4 +2,10 @@
 //! where there are sockets, what it asserts of decisions is tested here.
 
 mod acquire;
+mod attempt;
+mod child_gone;
+mod ending;
+mod handoff;
+mod recovery;
+mod refresh;
 mod rig;
