@@ -18,9 +18,12 @@ pub enum Base64Error {
         /// Where it stands.
         offset: usize,
     },
-    /// Not a multiple of four characters.
+    /// A single character is left over.
     #[error("Invalid input length: {0}")]
     Length(usize),
+    /// Padding missing, or too much of it.
+    #[error("Invalid padding")]
+    Padding,
     /// The last character carries bits that no byte holds.
     #[error("Invalid last symbol {symbol}, offset {offset}.")]
     LastSymbol {
@@ -179,8 +182,11 @@ fn diagnose(text: &[u8]) -> Base64Error {
             offset,
         };
     }
+    if body.len() % 4 == 1 {
+        return Base64Error::Length(body.len());
+    }
     if !text.len().is_multiple_of(4) || body.is_empty() {
-        return Base64Error::Length(text.len());
+        return Base64Error::Padding;
     }
     let offset = body.len() - 1;
     Base64Error::LastSymbol {

@@ -6,6 +6,7 @@ mod write;
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -129,7 +130,17 @@ impl Success<'_> {
 }
 
 /// Decodes params; missing ones are `null` (`protocol.md` 2).
-pub fn decode_params<'a, P: Deserialize<'a>>(params: Option<&'a RawValue>) -> Result<P, RpcError> {
-    serde_json::from_str(params.map_or("null", RawValue::get))
-        .map_err(|error| RpcError::invalid_params(text::detail(&error)))
+pub fn decode_params<P: DeserializeOwned>(params: Option<&RawValue>) -> Result<P, RpcError> {
+    let text = params.map_or("null", RawValue::get);
+    serde_json::from_str(text).map_err(|error| RpcError::invalid_params(reason::<P>(text, &error)))
+}
+
+/// Why `text` is no `P`, in the words of the reference: it decodes from values, whose errors know no position and name
+/// what was found where the ones of a text say `expected value`.
+fn reason<P: DeserializeOwned>(text: &str, error: &serde_json::Error) -> String {
+    let value = serde_json::from_str::<serde_json::Value>(text);
+    let by_value = value
+        .ok()
+        .and_then(|value| serde_json::from_value::<P>(value).err());
+    text::detail(by_value.as_ref().unwrap_or(error))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::call::{call, notice};
 use crate::nullable;
@@ -43,7 +43,7 @@ pub struct NetworkProxy {
     pub proxy: ProxyRules,
     /// Identity for audit records, opaque here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audit_metadata: Option<Value>,
+    pub audit_metadata: Option<Map<String, Value>>,
     /// Opaque here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment_id: Option<String>,

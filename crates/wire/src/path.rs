@@ -25,9 +25,12 @@ pub enum PathUriError {
     /// With `#`.
     #[error("fragments are not allowed in path URIs")]
     Fragment,
+    /// With NUL, raw or escaped, which no host has in a path.
+    #[error(transparent)]
+    Nul(NotNative),
 }
 
-/// A path URI that is no path of this host: another host, a drive letter on Unix, NUL.
+/// A path URI that is no path of this host: another host, or a drive letter on Unix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{uri}' is invalid on '{os}'", os = std::env::consts::OS)]
 pub struct NotNative {
@@ -35,9 +38,9 @@ pub struct NotNative {
     pub uri: PathUri,
 }
 
-/// What is no absolute native path.
+/// What is no absolute native path, or holds NUL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an absolute path")]
+#[error("not an absolute path without NUL")]
 pub struct NotAbsolute;
 
 impl PathUri {
@@ -72,13 +75,17 @@ impl PathUri {
         if is_drive(first_segment(&uri[path..])) {
             uri[path + 1..path + 2].make_ascii_uppercase();
         }
-        Ok(Self(uri))
+        let uri = Self(uri);
+        if unescape(uri.0.as_bytes()).contains(&0) {
+            return Err(PathUriError::Nul(NotNative { uri }));
+        }
+        Ok(uri)
     }
 
     /// The URI of an absolute Unix path, byte for byte: no trailing slash but the root's, everything but unreserved
     /// ASCII escaped. `.`, `..` and empty segments are resolved in the text.
     pub fn from_native_bytes(path: &[u8]) -> Result<Self, NotAbsolute> {
-        if path.first() != Some(&b'/') {
+        if path.first() != Some(&b'/') || path.contains(&0) {
             return Err(NotAbsolute);
         }
         let mut segments: Vec<&[u8]> = Vec::new();
@@ -98,10 +105,11 @@ impl PathUri {
         for (place, segment) in segments.into_iter().enumerate() {
             uri.push('/');
             match segment {
-                // `/c:` is a directory here, but `file:///c:` a drive.
+                // `/c:` is a directory here, but `file:///c:` and `file:///c%3A` are drives. The reference reads this
+                // form, though it writes one that it does not read.
                 [letter, b':'] if place == 0 && letter.is_ascii_alphabetic() => {
-                    uri.push(char::from(*letter));
-                    uri.push_str("%3A");
+                    escape_byte(*letter, &mut uri);
+                    uri.push(':');
                 }
                 other => escape(other, &mut uri),
             }
@@ -124,12 +132,7 @@ impl PathUri {
         if has_host || is_drive(first_segment(path)) {
             return Err(refused());
         }
-        let bytes = unescape(path.as_bytes());
-        if bytes.contains(&0) {
-            Err(refused())
-        } else {
-            Ok(bytes)
-        }
+        Ok(unescape(path.as_bytes()))
     }
 
     /// The native path.
@@ -177,26 +180,33 @@ fn first_segment(path: &str) -> &str {
 }
 
 fn is_drive(segment: &str) -> bool {
-    matches!(segment.as_bytes(), [letter, b':'] if letter.is_ascii_alphabetic())
+    match segment.as_bytes() {
+        [letter, b':'] | [letter, b'%', b'3', b'A' | b'a'] => letter.is_ascii_alphabetic(),
+        _ => false,
+    }
 }
 
 /// Appends `segment` with everything escaped that the `url` crate would escape in a path written by the reference.
 fn escape(segment: &[u8], out: &mut String) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in segment {
-        if byte.is_ascii_graphic()
+        let plain = byte.is_ascii_graphic()
             && !matches!(
                 byte,
-                b'"' | b'#' | b'%' | b'<' | b'>' | b'?' | b'`' | b'{' | b'}' | b'\\' | b'^'
-            )
-        {
+                b'"' | b'#' | b'%' | b'<' | b'>' | b'?' | b'`' | b'{' | b'}' | b'\\'
+            );
+        if plain {
             out.push(char::from(byte));
         } else {
-            out.push('%');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
+            escape_byte(byte, out);
         }
     }
+}
+
+fn escape_byte(byte: u8, out: &mut String) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    out.push('%');
+    out.push(char::from(HEX[usize::from(byte >> 4)]));
+    out.push(char::from(HEX[usize::from(byte & 15)]));
 }
 
 /// Resolves `%XX`; a `%` that begins none stays.

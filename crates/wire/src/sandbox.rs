@@ -1,5 +1,7 @@
 //! The sandbox object of `process/start` and every `fs/…` method (`protocol.md` 9.3).
 
+use std::num::NonZeroU64;
+
 use serde::{Deserialize, Serialize};
 
 use crate::PathUri;
@@ -40,17 +42,17 @@ pub struct Sandbox {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Permissions {
-    /// Everything.
-    Disabled,
-    /// Somebody else confines the files.
-    External {
-        /// The network.
-        network: NetworkAccess,
-    },
     /// The executor confines.
     Managed {
         /// The files.
         file_system: FileSystemAccess,
+        /// The network.
+        network: NetworkAccess,
+    },
+    /// Everything.
+    Disabled,
+    /// Somebody else confines the files.
+    External {
         /// The network.
         network: NetworkAccess,
     },
@@ -70,16 +72,16 @@ pub enum NetworkAccess {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FileSystemAccess {
-    /// All.
-    Unrestricted,
     /// Those listed.
     Restricted {
         /// Later entries do not override earlier ones of the same path.
         entries: Vec<FileSystemEntry>,
         /// How deep globs are expanded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        glob_scan_max_depth: Option<u64>,
+        glob_scan_max_depth: Option<NonZeroU64>,
     },
+    /// All.
+    Unrestricted,
 }
 
 /// One rule about files.

@@ -1,4 +1,5 @@
-//! The strictness serde lacks: repeated keys, number of values, nesting, in one pass over the text.
+//! The strictness serde lacks: repeated keys, number of values, nesting, half surrogate pairs where nobody looks, in one
+//! pass over the text.
 //!
 //! Nothing is built but the keys of the objects that are open, and strings are skipped as fast as memory allows: a
 //! message is mostly one long base64 string. The grammar is serde's business; for a text that is no JSON this finds
@@ -28,6 +29,9 @@ pub enum Excess {
     /// Deeper than 127.
     #[error("recursion limit exceeded")]
     TooDeep,
+    /// An escape that stands for half a character.
+    #[error("lone surrogate in hex escape")]
+    LoneSurrogate,
 }
 
 /// Checks `text` against [`limits::JSON_VALUES`], [`limits::JSON_DEPTH`] and for repeated keys.
@@ -81,7 +85,7 @@ impl<'a> Scanner<'a> {
             match byte {
                 b' ' | b'\t' | b'\n' | b'\r' | b':' => {}
                 b'"' => {
-                    let end = string_end(bytes, at);
+                    let end = string_end(bytes, at)?;
                     match self.open.last_mut() {
                         Some(Container::Object { key_next, .. }) if *key_next => {
                             *key_next = false;
@@ -189,15 +193,36 @@ impl<'a> Scanner<'a> {
 }
 
 /// Where the string that begins before `at` ends: the place of its closing quote, or the end of the text.
-fn string_end(bytes: &[u8], mut at: usize) -> usize {
+fn string_end(bytes: &[u8], mut at: usize) -> Result<usize, Excess> {
     while let Some(rest) = bytes.get(at..) {
         match memchr::memchr2(b'"', b'\\', rest) {
-            Some(ahead) if rest[ahead] == b'"' => return at + ahead,
-            Some(ahead) => at += ahead + 2,
+            Some(ahead) if rest[ahead] == b'"' => return Ok(at + ahead),
+            Some(ahead) => at += ahead + escape_len(&rest[ahead..])?,
             None => break,
         }
     }
-    bytes.len()
+    Ok(bytes.len())
+}
+
+/// Length of the escape at the beginning of `text`; both halves of a surrogate pair are one.
+fn escape_len(text: &[u8]) -> Result<usize, Excess> {
+    match (
+        code_unit(text),
+        code_unit(text.get(6..).unwrap_or_default()),
+    ) {
+        (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => Ok(12),
+        (Some(0xD800..=0xDFFF), _) => Err(Excess::LoneSurrogate),
+        _ => Ok(2),
+    }
+}
+
+/// The UTF-16 code unit of a `\uXXXX` at the beginning of `text`.
+fn code_unit(text: &[u8]) -> Option<u16> {
+    let digits = text.strip_prefix(b"\\u")?.get(..4)?;
+    if !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 fn ends_scalar(byte: u8) -> bool {
@@ -277,6 +302,28 @@ mod tests {
             .chain((0..300_000).map(|n| format!("\"{n}\",")))
             .collect();
         assert_eq!(scan(&text), Err(Excess::TooManyValues));
+    }
+
+    #[test]
+    fn surrogates_come_in_pairs() {
+        for good in [
+            r#""\ud83d\ude00""#,
+            r#""\uD7FF\uE000""#,
+            r#""\\ud800""#,
+            r#""\u0041""#,
+        ] {
+            assert_eq!(scan(good), Ok(()), "{good}");
+        }
+        for bad in [
+            r#""\ud800""#,
+            r#""\udc00""#,
+            r#""\ud800\u0041""#,
+            r#""\ud800\ud800""#,
+            r#""\ud83d\\ude00""#,
+            r#"{"\uDFFF":1}"#,
+        ] {
+            assert_eq!(scan(bad), Err(Excess::LoneSurrogate), "{bad}");
+        }
     }
 
     #[test]

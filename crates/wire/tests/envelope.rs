@@ -70,6 +70,9 @@ fn t02_accepted() {
         r#"{"id":-7,"method":"environment/status"}"#,
         r#"{"id":9223372036854775807,"method":"environment/status"}"#,
         r#"{"id":-9223372036854775808,"method":"environment/status"}"#,
+        r#"{"id":-0,"method":"environment/status"}"#,
+        r#"{"id":5,"method":"environment/status","trace":["a","b"]}"#,
+        r#"{"id":5,"method":"environment/status","x":1e999}"#,
         r#"{"id":12,"method":"environment/status","params":{},"extra":true,"trace":{"traceparent":"00-1-2-01"}}"#,
         r#"{"id":12,"method":"environment/status","trace":null}"#,
         r#"{"id":12,"method":"environment/status","trace":{"tracestate":null,"x":1}}"#,
@@ -116,6 +119,15 @@ fn t02_malformed() {
         (
             r#"{"id":14,"method":"m","params":{"a":{"b":1,"b":2}}}"#,
             "duplicate JSON object key `b`",
+        ),
+        (
+            r#"{"id":1e2,"method":"m"}"#,
+            "data did not match any variant of untagged enum RequestId",
+        ),
+        (r#"{"id":01,"method":"m"}"#, "invalid number"),
+        (
+            r#"{"id":5,"method":"m","x":"\ud800"}"#,
+            "lone surrogate in hex escape",
         ),
         ("not json", "expected ident at line 1 column 2"),
         ("", "EOF while parsing a value at line 1 column 0"),
@@ -250,6 +262,29 @@ fn t01_params_of_methods_without_any() {
             .unwrap_err()
             .1
             .starts_with("invalid type: string")
+    );
+}
+
+/// Observed at the reference, which decodes from values.
+#[test]
+fn shape_errors_name_what_was_found() {
+    let open = |mode: &str| {
+        let text = format!(
+            r#"{{"id":1,"method":"fs/open","params":{{"handleId":"h","path":"file:///","mode":{mode}}}}}"#
+        );
+        let Message::Request(request) = parse(&text) else {
+            panic!()
+        };
+        request.params::<fs::Open>().unwrap_err().message
+    };
+    assert_eq!(open("[]"), "invalid type: sequence, expected string or map");
+    assert_eq!(
+        open("true"),
+        "invalid type: boolean `true`, expected string or map"
+    );
+    assert_eq!(
+        open(r#"{"a":1,"b":2}"#),
+        "invalid value: map, expected map with a single key"
     );
 }
 

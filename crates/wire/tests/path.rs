@@ -30,6 +30,18 @@ fn accepted_forms() {
     normal("file:///dlink/../a", "file:///a", "/a");
     normal("file:///a%2Fb", "file:///a%2Fb", "/a/b");
     normal("file:///100%", "file:///100%", "/100%");
+    normal("file:", "file:///", "/");
+    normal("file:x", "file:///x", "/x");
+    normal("  file:///a\\b  ", "file:///a/b", "/a/b");
+    normal("file:///a\tb", "file:///ab", "/ab");
+    normal("file:///a//b/", "file:///a//b/", "/a//b/");
+    normal(
+        "file:///a[b]{c}^`\"<>|",
+        "file:///a[b]%7Bc%7D^%60%22%3C%3E|",
+        "/a[b]{c}^`\"<>|",
+    );
+    normal("file:///%c3%a9", "file:///%c3%a9", "/é");
+    normal("file:///..", "file:///", "/");
 }
 
 #[test]
@@ -81,10 +93,13 @@ fn refused_as_native_paths() {
             "'file:///C:/Windows' is invalid on 'linux'",
         ),
         ("file:///c:/x", "'file:///C:/x' is invalid on 'linux'"),
+        ("file:///C%3A/x", "'file:///C%3A/x' is invalid on 'linux'"),
+        ("file:C:/x", "'file:///C:/x' is invalid on 'linux'"),
         (
-            "file:///workspace/a%00b",
-            "'file:///workspace/a%00b' is invalid on 'linux'",
+            "file://127.0.0.1/x",
+            "'file://127.0.0.1/x' is invalid on 'linux'",
         ),
+        ("file://../x", "'file://../x' is invalid on 'linux'"),
     ] {
         assert_eq!(
             PathUri::parse(text)
@@ -96,7 +111,24 @@ fn refused_as_native_paths() {
             "{text}"
         );
     }
+    // NUL is refused while decoding (T30 and a probe of the reference).
+    for text in ["file:///workspace/a%00b", "file:///workspace/a\0b"] {
+        let refused = PathUri::parse(text).unwrap_err().to_string();
+        assert_eq!(refused, "'file:///workspace/a%00b' is invalid on 'linux'");
+    }
     // Only a whole first segment is a drive.
+    assert!(
+        PathUri::parse("file:///d|/x")
+            .unwrap()
+            .to_native_bytes()
+            .is_ok()
+    );
+    assert!(
+        PathUri::parse("file:///%43:/x")
+            .unwrap()
+            .to_native_bytes()
+            .is_ok()
+    );
     assert!(
         PathUri::parse("file:///cc:/x")
             .unwrap()
@@ -138,7 +170,13 @@ fn written_form() {
             "file:///enc/a%20b%23%3F%25%C3%A9.txt",
         ),
         (b"/enc/~t", "file:///enc/~t"),
-        (b"/c:/x", "file:///c%3A/x"),
+        (b"/c:/x", "file:///%63:/x"),
+        (b"/x/c:", "file:///x/c:"),
+        (b"/a[b]^|~@!$&'()*+,;=-_.", "file:///a[b]^|~@!$&'()*+,;=-_."),
+        (
+            b"/\x01\x7F\\ \"#%<>?`{}",
+            "file:///%01%7F%5C%20%22%23%25%3C%3E%3F%60%7B%7D",
+        ),
         (b"/enc/\xFF\xFE.txt", "file:///enc/%FF%FE.txt"),
     ] {
         assert_eq!(PathUri::from_native_bytes(native).unwrap().as_str(), uri);

@@ -147,7 +147,11 @@ fn member<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Malformed> {
 }
 
 fn id_of(raw: &RawValue) -> Result<RequestId, Malformed> {
-    member(raw)
+    // `-0` is 0 here, as it is to the reference; serde_json makes a float of it.
+    raw.get()
+        .parse()
+        .map(RequestId::Int)
+        .or_else(|_| member(raw))
 }
 
 fn missing(field: &str) -> Malformed {

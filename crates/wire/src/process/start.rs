@@ -106,10 +106,10 @@ pub struct EnvPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Inherit {
-    /// The executor's whole environment.
-    All,
     /// HOME, LANG, PATH, SHELL and their like.
     Core,
+    /// The executor's whole environment.
+    All,
     /// Nothing.
     None,
 }
