@@ -290,7 +290,7 @@ pub fn noise_records(data: &[u8]) {
         .iter()
         .map(|message| {
             let mut record = Vec::new();
-            sealer.begin(message.clone()).unwrap();
+            sealer.push(message.clone()).unwrap();
             sealer.seal(&mut record).unwrap();
             record.into()
         })
