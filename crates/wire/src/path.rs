@@ -76,7 +76,7 @@ impl PathUri {
             uri[path + 1..path + 2].make_ascii_uppercase();
         }
         let uri = Self(uri);
-        if unescape(uri.0.as_bytes()).contains(&0) {
+        if unescape(uri.0.as_bytes()).contains(&0) && wrapped(&uri.0).is_none() {
             return Err(PathUriError::Nul(NotNative { uri }));
         }
         Ok(uri)
@@ -127,6 +127,18 @@ impl PathUri {
     /// The path's bytes on a Unix host.
     pub fn to_native_bytes(&self) -> Result<Vec<u8>, NotNative> {
         let refused = || NotNative { uri: self.clone() };
+        if let Some(bytes) = wrapped(&self.0) {
+            // Only what has no other form.
+            let other = bytes
+                .strip_prefix(b"/")
+                .map(|path| path.split(|byte| *byte == b'/').next());
+            let drive = matches!(other, Some(Some([letter, b':'])) if letter.is_ascii_alphabetic());
+            return if drive && !bytes.contains(&0) {
+                Ok(bytes)
+            } else {
+                Err(refused())
+            };
+        }
         let path = url_path(&self.0);
         let has_host = self.0.len() > SCHEME.len() + path.len();
         if has_host || is_drive(first_segment(path)) {
@@ -159,6 +171,15 @@ impl PathUri {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// What a URI begins with in which the reference wraps the bytes of a path that it cannot write otherwise.
+const WRAPPED: &str = "file:///%00/bad/path/";
+
+/// The bytes of a wrapped path: URL-safe base64 without padding.
+fn wrapped(uri: &str) -> Option<Vec<u8>> {
+    let text = uri.strip_prefix(WRAPPED)?;
+    base64_simd::URL_SAFE_NO_PAD.decode_to_vec(text).ok()
 }
 
 /// What every normalised URI begins with.

@@ -158,6 +158,31 @@ fn a_normal_form_stays() {
     }
 }
 
+/// Observed at the reference, which writes `/c:` like that.
+#[test]
+#[cfg(target_os = "linux")]
+fn wrapped_paths_are_read() {
+    normal(
+        "file:///%00/bad/path/L2M6",
+        "file:///%00/bad/path/L2M6",
+        "/c:",
+    );
+    // What has another form is no path in this one.
+    let other = PathUri::parse("file:///%00/bad/path/L2V0Yw").unwrap();
+    assert_eq!(
+        other.to_native_bytes().unwrap_err().to_string(),
+        "'file:///%00/bad/path/L2V0Yw' is invalid on 'linux'"
+    );
+    for bad in [
+        "file:///%00/bad/path/L2V0Yw==",
+        "file:///%00/bad/path/!!",
+        "file://h/%00/bad/path/L2M6",
+        "file:///%00/x",
+    ] {
+        assert!(PathUri::parse(bad).is_err(), "{bad}");
+    }
+}
+
 #[test]
 fn written_form() {
     for (native, uri) in [
