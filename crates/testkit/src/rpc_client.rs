@@ -9,7 +9,8 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, client_async_with_config,
     tungstenite::{
-        Message, Utf8Bytes, client::IntoClientRequest, protocol::CloseFrame, protocol::WebSocketConfig,
+        Message, Utf8Bytes, client::IntoClientRequest, protocol::CloseFrame,
+        protocol::WebSocketConfig,
     },
 };
 
@@ -170,6 +171,16 @@ impl RpcClient {
             Some(message) => Ok(message),
             None => self.next_new().await,
         }
+    }
+
+    /// The first kept message that satisfies `wanted`, left where it is.
+    pub fn peek(&self, mut wanted: impl FnMut(&Value) -> bool) -> Option<&Value> {
+        self.kept.iter().find(|message| wanted(message))
+    }
+
+    /// Forgets kept messages.
+    pub fn forget(&mut self, mut unwanted: impl FnMut(&Value) -> bool) {
+        self.kept.retain(|message| !unwanted(message));
     }
 
     /// The next new message as it is, unparsed.

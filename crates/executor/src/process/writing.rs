@@ -19,38 +19,49 @@ impl Live {
             answer_late(record, reply, &params.write_id);
         } else if !record.has_stdin {
             status(reply, WriteStatus::StdinClosed);
-        } else if record.writes.contains(&params.write_id) {
-            status(reply, WriteStatus::Accepted);
-        } else if record.stdin_closed {
-            status(reply, WriteStatus::StdinClosed);
-        } else if self.stdin.is_full() {
+        } else if self.stdin.is_full() && !record.writes.contains(&params.write_id) {
             self.stdin.wait(Waiting::Write(reply, params));
         } else {
-            self.record.writes.insert(&params.write_id);
-            self.stdin.push(params.chunk.0);
-            status(reply, WriteStatus::Accepted);
+            self.write(reply, params);
         }
     }
 
     pub(super) fn on_close_stdin(&mut self, reply: Reply) {
         if !self.record.has_stdin {
             status(reply, WriteStatus::StdinClosed);
-        } else if self.record.log.exit_code().is_none()
-            && self.stdin.is_full()
-            && !self.record.stdin_closed
-        {
+        } else if self.record.log.exit_code().is_none() && self.stdin.is_full() {
             self.stdin.wait(Waiting::Close(reply));
         } else {
-            if !self.record.stdin_closed {
-                self.record.stdin_closed = true;
-                if self.record.tty {
-                    self.stdin.push(Bytes::from_static(END_OF_FILE));
-                } else if self.stdin.front().is_none() {
-                    self.ends.close_input();
-                }
-            }
+            self.close(reply);
+        }
+    }
+
+    /// A write whose turn it is.
+    fn write(&mut self, reply: Reply, params: WriteParams) {
+        let record = &mut self.record;
+        if record.writes.contains(&params.write_id) {
+            status(reply, WriteStatus::Accepted);
+        } else if record.stdin_closed {
+            status(reply, WriteStatus::StdinClosed);
+        } else {
+            record.writes.insert(&params.write_id);
+            self.stdin.push(params.chunk.0);
             status(reply, WriteStatus::Accepted);
         }
+    }
+
+    /// A close whose turn it is. A pipe is closed once everything before it is written; a terminal cannot be, so its
+    /// program is told the way a user would.
+    fn close(&mut self, reply: Reply) {
+        if !self.record.stdin_closed {
+            self.record.stdin_closed = true;
+            if self.record.tty {
+                self.stdin.push(Bytes::from_static(END_OF_FILE));
+            } else if self.stdin.front().is_none() {
+                self.ends.close_input();
+            }
+        }
+        status(reply, WriteStatus::Accepted);
     }
 
     pub(super) fn on_written(&mut self, written: std::io::Result<usize>) {
@@ -59,8 +70,8 @@ impl Live {
                 self.stdin.written(count);
                 while let Some(next) = self.stdin.next() {
                     match next {
-                        Waiting::Write(reply, params) => self.on_write(reply, params),
-                        Waiting::Close(reply) => self.on_close_stdin(reply),
+                        Waiting::Write(reply, params) => self.write(reply, params),
+                        Waiting::Close(reply) => self.close(reply),
                     }
                 }
                 if self.record.stdin_closed && self.stdin.front().is_none() {

@@ -1,5 +1,6 @@
 //! The executor over loopback sockets, as any client sees it.
 
+mod credit;
 mod handshake;
 mod listener;
 mod process;

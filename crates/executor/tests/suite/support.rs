@@ -72,6 +72,21 @@ pub(crate) async fn start(client: &mut RpcClient, params: Value) -> Result<()> {
     Ok(())
 }
 
+/// Resumes a session as soon as its former connection is known to be gone.
+pub(crate) async fn resumed(rig: &Rig, id: &str) -> Result<RpcClient> {
+    let mut client = rig.connect().await?;
+    let params = json!({"clientName": "test", "resumeSessionId": id});
+    loop {
+        match client.call("initialize", params.clone()).await? {
+            Ok(_) => break,
+            Err(error) if error["code"] == -32010 => {}
+            Err(error) => anyhow::bail!("{error}"),
+        }
+    }
+    client.notify("initialized", json!({})).await?;
+    Ok(client)
+}
+
 /// Calls and expects success.
 pub(crate) async fn ok(client: &mut RpcClient, method: &str, params: Value) -> Result<Value> {
     let answer = client.call(method, params.clone()).await?;
@@ -102,6 +117,18 @@ pub(crate) async fn event(client: &mut RpcClient, id: &str) -> Result<Value> {
             method.starts_with("process/") && message["params"]["processId"] == id
         })
         .await
+}
+
+/// Takes output events until they make up exactly this text.
+pub(crate) async fn until_output(client: &mut RpcClient, id: &str, text: &str) -> Result<()> {
+    let mut seen = Vec::new();
+    while seen != text.as_bytes() {
+        let event = event(client, id).await?;
+        seen.extend(decode(&event["params"]["chunk"])?);
+        let so_far = String::from_utf8_lossy(&seen);
+        anyhow::ensure!(text.starts_with(&*so_far), "{so_far:?}, not {text:?}");
+    }
+    Ok(())
 }
 
 /// What a process did until it was closed.
@@ -164,4 +191,45 @@ pub(crate) fn decode(chunk: &Value) -> Result<Vec<u8>> {
 
 pub(crate) fn encode(bytes: impl AsRef<[u8]>) -> String {
     base64_simd::STANDARD.encode_to_string(bytes)
+}
+
+/// The SHA-256 of bytes, as sha256sum prints it.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    hex::encode(sha2::Sha256::digest(bytes))
+}
+
+/// Lets a program wait for the test: it reads to the end of the pipe.
+pub(crate) struct Fifo {
+    _directory: tempfile::TempDir,
+    path: std::path::PathBuf,
+}
+
+impl Fifo {
+    pub(crate) fn new() -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("fifo");
+        let mode = rustix::fs::Mode::from(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)?;
+        Ok(Self {
+            _directory: directory,
+            path,
+        })
+    }
+
+    pub(crate) fn path(&self) -> std::path::Display<'_> {
+        self.path.display()
+    }
+
+    /// Opens the other end for a program that writes.
+    pub(crate) fn open_to_read(&self) -> Result<std::fs::File> {
+        Ok(std::fs::File::open(&self.path)?)
+    }
+
+    /// Ends the wait of whoever reads.
+    pub(crate) fn release(&self) -> Result<()> {
+        // Opening to write waits for the reader, and dropping it is the end.
+        std::fs::OpenOptions::new().write(true).open(&self.path)?;
+        Ok(())
+    }
 }
