@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use mainstay_noise::{OpenError, Opener, SealError, Sealer};
 use mainstay_wire::{limits, relay};
+use tracing::trace;
 
 use crate::LinkError;
 
@@ -58,10 +59,11 @@ impl Outgoing {
 
     /// The next frame, header and sealed record in one piece; `None` when nothing is queued.
     pub(super) fn frame(&mut self) -> Result<Option<Bytes>, LinkError> {
-        self.messages = 0;
+        let messages = std::mem::take(&mut self.messages);
         let Some(next) = self.sealer.upcoming() else {
             return Ok(None);
         };
+        trace!(seq = next.seq, len = next.len, messages, "record");
         let mut frame = Vec::with_capacity(FRAME_OVERHEAD + next.len);
         relay::begin_data(&mut frame, &self.stream_id, next.seq, next.len);
         self.sealer

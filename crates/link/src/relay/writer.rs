@@ -8,6 +8,9 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use super::stream::Life;
 use crate::{Close, LinkError, RawSink};
 
+/// Items written before a flush and a look at the clock, though more are waiting.
+const FLUSH_AFTER: usize = 32;
+
 /// Something to write. The queue is unbounded in form; what is in it is bounded by the permits that it carries.
 #[derive(Debug)]
 pub(super) enum Outbound {
@@ -51,7 +54,8 @@ pub(super) async fn write(
                     if !feed(&mut socket, next).await? {
                         return Ok(());
                     }
-                    while let Ok(next) = queue.try_recv() {
+                    for _ in 1..FLUSH_AFTER {
+                        let Ok(next) = queue.try_recv() else { break };
                         if !feed(&mut socket, next).await? {
                             return Ok(());
                         }
@@ -89,3 +93,6 @@ async fn feed(socket: &mut RawSink, next: Outbound) -> Result<bool, LinkError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
