@@ -114,9 +114,12 @@ async fn undelivered_messages_are_bounded_in_bytes() {
     let mut rig = Rig::new().await;
     let mut slow = rig.open("slow").await;
     let large = "x".repeat(44 << 20);
-    // 88 MiB wait; 132 MiB would be above 128.
+    // 88 MiB wait; 132 MiB would be above 128. What was read does not count.
     slow.send(&mut rig.far, &large).await;
     slow.send(&mut rig.far, &large).await;
+    assert!(slow.link.source.recv().await.unwrap().unwrap() == large);
+    slow.send(&mut rig.far, &large).await;
+    rig.expect_silence().await;
     let records = slow.seal(&large);
     for (seq, record) in records {
         rig.far.data("slow", seq, record).await;
@@ -197,6 +200,27 @@ async fn a_stream_that_nobody_accepts_is_reset() {
     rig.far.expect_handshake("second").await;
     rig.far.expect_reset("second").await;
     assert_eq!(rig.accepted.recv().await.unwrap().stream_id, "first");
+}
+
+/// The router takes nothing, and resets a stream that waits for its turn to write.
+#[tokio::test]
+async fn a_reset_releases_a_sender_that_waits() {
+    let mut rig = Rig::new().await;
+    let stream = rig.open("s").await;
+    let mut sink = stream.link.sink;
+    let flooding = tokio::spawn(async move {
+        loop {
+            sink.send("x".repeat(1 << 20)).await?;
+        }
+        #[allow(unreachable_code)]
+        Ok::<(), LinkError>(())
+    });
+    // The first bytes are here: the flood has begun.
+    rig.far.next().await;
+    let reason = "gone".to_owned();
+    rig.far.send("s", Body::Reset { reason }).await;
+    let end = flooding.await.unwrap().unwrap_err();
+    assert!(matches!(end, LinkError::Reset), "{end}");
 }
 
 #[test]

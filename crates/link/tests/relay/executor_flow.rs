@@ -18,6 +18,7 @@ async fn n5_4_a_valid_harness_gets_a_link_in_either_suite() {
         rig.far.handshake(stream, message_1).await;
         let (claim, answer) = rig.claims.recv().await.unwrap();
         assert_eq!(claim.authorization, authorization);
+        assert!(!format!("{claim:?}").contains("aaaa"), "{claim:?}");
         assert_eq!(claim.harness_key, rig.harness.public(suite));
         assert_eq!(
             claim.stream_uuid().unwrap(),

@@ -185,6 +185,21 @@ fn how_many_early_bytes_are_held() {
 }
 
 #[test]
+fn released_records_make_room_for_others() {
+    let longest = vec![b'x'; RECORD];
+    let mut opener = opener();
+    opener.stream.extend_from_slice(&MIB_64.to_be_bytes());
+    for round in 0..3 {
+        let first = round * 18;
+        for seq in first + 1..first + 18 {
+            opener.accept(seq, record(seq, &longest)).unwrap();
+        }
+        opener.accept(first, record(first, &longest)).unwrap();
+    }
+    assert_eq!(opener.stream.len(), 4 + 3 * 18 * RECORD);
+}
+
+#[test]
 fn the_last_number_ends_the_stream() {
     let mut opener = opener();
     opener.window = Window::starting_at(u32::MAX - 1);
