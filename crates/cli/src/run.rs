@@ -37,7 +37,7 @@ pub(crate) fn main(args: &RunArgs) -> Ending {
         Ok((request, destination)) => {
             if matches!(destination, Destination::Embedded) {
                 // Before any thread exists: the executor's children must not survive this program.
-                if let Err(error) = embedded::guard() {
+                if let Err(error) = mainstay_executor::guard() {
                     return Ending::own(format!("cannot start the guard process: {error}"));
                 }
             }
@@ -143,5 +143,3 @@ impl FarSide {
         }
     }
 }
-
-pub(crate) use embedded::guard;

@@ -46,7 +46,7 @@ pub(crate) fn main(args: ExecutorArgs) -> Result<ExitCode> {
         .session_retention(args.retention)
         .auth(auth);
     // Before any thread exists: the executor's children must not survive this program.
-    crate::run::guard().context("cannot start the guard process")?;
+    mainstay_executor::guard().context("cannot start the guard process")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;

@@ -3,11 +3,12 @@
 use std::{io::Write, process::ExitCode};
 
 use anyhow::{Context, Result};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use mainstay_executor::{Signal, signal};
+use tokio::signal::unix::SignalKind;
 
 use crate::ending::SIGNAL;
 
-/// SIGTERM and SIGINT.
+/// SIGTERM and SIGINT, whether they reach this process or its guard.
 #[derive(Debug)]
 pub(crate) struct Shutdown {
     terminate: Signal,

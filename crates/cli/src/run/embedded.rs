@@ -61,7 +61,3 @@ impl Embedded {
         self.executor.shutdown(Duration::ZERO).await;
     }
 }
-
-pub(crate) fn guard() -> std::io::Result<()> {
-    Ok(())
-}

@@ -1,8 +1,9 @@
-//! The signals that mean something to `run`.
+//! The signals that mean something to `run`, whether they reach it or its guard.
 
 use std::io;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use mainstay_executor::signal;
+use tokio::signal::unix::{self, SignalKind};
 
 use super::terminal;
 
@@ -22,12 +23,12 @@ pub(crate) enum Wish {
 /// Listens for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    resize: Signal,
+    interrupt: mainstay_executor::Signal,
+    terminate: mainstay_executor::Signal,
+    hangup: mainstay_executor::Signal,
+    resize: unix::Signal,
     /// Only while the terminal is raw: otherwise the default action does all there is to do.
-    suspend: Option<Signal>,
+    suspend: Option<unix::Signal>,
 }
 
 impl Signals {
@@ -40,7 +41,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
-            resize: signal(SignalKind::window_change())?,
+            resize: unix::signal(SignalKind::window_change())?,
             suspend: None,
         })
     }
@@ -51,7 +52,7 @@ impl Signals {
     /// When the system refuses the handler.
     pub(crate) fn listen_for_suspend(&mut self) -> io::Result<()> {
         if terminal::is_raw() {
-            self.suspend = Some(signal(SignalKind::from_raw(
+            self.suspend = Some(unix::signal(SignalKind::from_raw(
                 rustix::process::Signal::TSTP.as_raw(),
             ))?);
         }
