@@ -107,6 +107,33 @@ impl Server {
         self.child.id().expect("not waited for yet")
     }
 
+    /// The process that a guard guards: its only child.
+    ///
+    /// # Errors
+    /// When there is no guard here.
+    pub fn ward(&self) -> Result<u32> {
+        let own = self.pid();
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"))?;
+        let first = children
+            .split_whitespace()
+            .next()
+            .context("it has no child")?;
+        Ok(first.parse()?)
+    }
+
+    /// Kills it and whatever it guards, and waits until all of that is gone.
+    ///
+    /// # Errors
+    /// When something is still there after a while.
+    pub async fn kill(mut self) -> Result<()> {
+        let all = tree(self.pid());
+        self.child.kill().await?;
+        for pid in all {
+            gone(pid, HANG).await?;
+        }
+        Ok(())
+    }
+
     /// Waits for its end; its exit code.
     ///
     /// # Errors
@@ -180,6 +207,21 @@ pub fn marked(mark: &str) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Waits until a process has ended, `patience` at most.
+///
+/// # Errors
+/// When the system cannot wait.
+pub async fn gone(pid: u32, patience: Duration) -> Result<()> {
+    let pid = rustix::process::Pid::from_raw(pid.try_into()?).context("not a process")?;
+    // Readable once the process has ended. It may be gone by now.
+    if let Ok(end) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+        let limit = rustix::event::Timespec::try_from(patience)?;
+        let wait = move || poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&limit));
+        let _ = tokio::task::spawn_blocking(wait).await?;
+    }
+    Ok(())
+}
+
 /// Waits until no process carries `mark`; fails after `patience`. Returns how long that took.
 ///
 /// # Errors
@@ -191,16 +233,7 @@ pub async fn until_gone(mark: &str, patience: Duration) -> Result<Duration> {
             let pid = path
                 .file_name()
                 .and_then(|name| name.to_str()?.parse().ok());
-            let pid = pid
-                .and_then(rustix::process::Pid::from_raw)
-                .context("not a process")?;
-            // Readable once the process has ended. It may be gone by now.
-            if let Ok(end) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
-            {
-                let limit = rustix::event::Timespec::try_from(patience)?;
-                let wait = move || poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&limit));
-                let _ = tokio::task::spawn_blocking(wait).await?;
-            }
+            gone(pid.context("not a process")?, patience).await?;
             tokio::task::yield_now().await;
         }
         anyhow::Ok(())

@@ -57,13 +57,7 @@ async fn unreachable_executor() -> Result<()> {
 #[tokio::test]
 async fn offline_environment() -> Result<()> {
     let mut place = Place::separate(BIN).await?;
-    place
-        .executor
-        .as_mut()
-        .context("its own")?
-        .child
-        .kill()
-        .await?;
+    place.executor.take().context("its own")?.kill().await?;
     own_failure(
         &finish(&mut place.run(&["--", "true"]), b"").await?,
         "no executor is connected",

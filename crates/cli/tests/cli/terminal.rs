@@ -171,7 +171,8 @@ async fn the_terminal_is_restored_when_the_executor_dies() -> Result<()> {
     )
     .await?;
     seat.until("ready").await?;
-    drop(place);
+    let executor = place.executor.as_ref().context("its own")?.ward()?;
+    signal(executor, rustix::process::Signal::KILL);
     seat.until("the command is lost").await?;
     assert_eq!(seat.code().await?, Some(125));
     assert!(!seat.is_raw()?, "restored");
