@@ -1,7 +1,7 @@
 //! One physical connection: WebSocket, relay stream, stdio.
 //!
 //! A [`Link`] carries one JSON-RPC message per [`Sink::send`] and [`Source::recv`], whatever the transport
-//! below is; a [`RawSocket`] carries the binary messages of the rendezvous. Both come from [`dial`] or
+//! below is; a [`RawSocket`] carries the binary messages of the rendezvous. Both come from [`dial()`] or
 //! from [`accept`], and both bound everything: sizes, the time of each write, and the time a peer may
 //! stay silent after a ping. Nothing here knows what a session is.
 

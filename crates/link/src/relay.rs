@@ -1,7 +1,7 @@
 //! JSON-RPC through the rendezvous, end to end encrypted (noise-relay.md 3 to 7).
 //!
-//! A harness opens one socket per link ([`dial`], then [`harness`]); an executor keeps one socket open and gets a
-//! link for each harness that calls ([`executor`]). Either way the result is a [`Link`](crate::Link) like any other.
+//! A harness opens one socket per link ([`dial`], then [`harness()`]); an executor keeps one socket open and gets a
+//! link for each harness that calls ([`executor()`]). Either way the result is a [`Link`](crate::Link) like any other.
 //!
 //! ```text
 //! harness    Sink ─ seal ─► socket ═══ rendezvous ═══ socket ─► table ─ open ─► Source   executor
