@@ -45,6 +45,9 @@ pub struct RegisterConfig {
     pub token: SecretString,
     /// The suites offered, the one that registries of the reference know first; none falls back to another.
     pub suites: Vec<Suite>,
+    /// The keys to register with; new ones when absent. An executor that registers again with the same keys is the same
+    /// executor to its harnesses: they resume their sessions.
+    pub identity: Option<Identity>,
 }
 
 impl RegisterConfig {
@@ -59,6 +62,7 @@ impl RegisterConfig {
             environment: environment.into(),
             token,
             suites: vec![Suite::HybridIk, Suite::Ik],
+            identity: None,
         }
     }
 }

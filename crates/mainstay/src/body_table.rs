@@ -12,6 +12,7 @@
 //! |---|---|---|
 //! | `Open` | a streaming request | a new route, before the request is sent |
 //! | `Close` | its drop | nobody reads |
+//! | `Hold` | tests | stand still |
 //! | `FailAll` | supervisor | the link or the session ended |
 
 use std::collections::HashMap;
@@ -48,6 +49,8 @@ pub(crate) enum ToBodies {
         cancel: bool,
     },
     FailAll(Error),
+    /// Waits for the test that sent it.
+    Hold(oneshot::Receiver<()>),
 }
 
 /// A new route.
@@ -160,6 +163,9 @@ impl Table {
                             self.desk.hear(delta);
                         }
                         self.desk.fail_all(&error);
+                    }
+                    Some(ToBodies::Hold(held)) => {
+                        let _ = held.await;
                     }
                     // Nobody holds the session any more.
                     None => return,

@@ -282,6 +282,12 @@ impl Environment {
         Ok(())
     }
 
+    /// Feeds the session machine an event as if a child had sent it. For tests; no product code calls it.
+    #[doc(hidden)]
+    pub fn step_for_test(&self, event: mainstay_session::Event) {
+        self.tell(Msg::Test(event));
+    }
+
     pub(crate) fn tell(&self, message: Msg) {
         // Without a supervisor there is nothing to change.
         let _ = self.shared.supervisor.send_message(message);

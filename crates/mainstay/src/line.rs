@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::call;
 use crate::error::{Delivery, Error, ErrorKind};
-use crate::link::{Lane, LinkRef};
+use crate::link::{CloseRequest, Lane, LinkRef};
 use crate::marks::{Ended, Gate};
 
 /// What the supervisor publishes about a session's link.
@@ -96,6 +96,13 @@ impl Line {
             (Slot::Up(_) | Slot::Recovering, Mode::Wait) => None,
             (Slot::Failed(error), _) => Some(Err(error.clone())),
             (Slot::Retired, _) => Some(Err(call::replaced(Ended::Replaced, Delivery::NotSent))),
+        }
+    }
+
+    /// Closes the current link's transport.
+    pub(crate) fn disconnect(&self) {
+        if let Slot::Up(link) = &*self.0.slot.borrow() {
+            link.close(CloseRequest::Unneeded);
         }
     }
 

@@ -74,9 +74,6 @@ impl Registry {
             .map(|account| HeaderValue::from_str(&account))
             .transpose()
             .map_err(bad)?;
-        let mut http = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .tcp_nodelay(true);
         // The HTTP client wants a TLS set-up even where no TLS is used; certificates are read only where it is.
         let tls = if base.starts_with("https:") {
             let mut tls = (*mainstay_link::tls::client_config().map_err(bad)?).clone();
@@ -85,7 +82,10 @@ impl Registry {
         } else {
             mainstay_link::tls::trusting_nobody().map_err(bad)?
         };
-        http = http.tls_backend_preconfigured(tls);
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .tcp_nodelay(true)
+            .tls_backend_preconfigured(tls);
         Ok(Self {
             base,
             environment,

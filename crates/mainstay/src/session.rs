@@ -154,6 +154,32 @@ impl Session {
             .map(|_| ())
     }
 
+    /// Waits for a link. For tests.
+    #[doc(hidden)]
+    pub async fn link_for_test(&self) -> Result<(), Error> {
+        self.line().link(self.mode).await.map(|_| ())
+    }
+
+    /// Closes the transport of the current link at this end. For tests.
+    #[doc(hidden)]
+    pub fn disconnect_for_test(&self) {
+        self.line().disconnect();
+    }
+
+    /// The session's generation, for events of tests.
+    #[doc(hidden)]
+    pub fn generation_for_test(&self) -> Gen {
+        self.generation()
+    }
+
+    /// Holds the body table up until the sender is used or dropped. For tests.
+    #[doc(hidden)]
+    pub fn hold_streams_for_test(&self) -> tokio::sync::oneshot::Sender<()> {
+        let (release, held) = tokio::sync::oneshot::channel();
+        let _ = self.bodies().send(ToBodies::Hold(held));
+        release
+    }
+
     pub(crate) fn with_mode(&self, mode: Mode) -> Self {
         Self {
             shared: self.shared.clone(),

@@ -14,6 +14,7 @@
 //! | `StartsDrained` | ProcessTable |
 //! | `ProbeDone` | Probe |
 //! | `Due` | timers |
+//! | `Test` | tests |
 //! | `Gone` | itself: supervision events, queued behind what the child had sent (`session.md` 15.7) |
 
 mod effects;
@@ -133,6 +134,8 @@ pub(crate) enum Msg {
         how: How,
     },
     FarewellOver,
+    /// Late events of an earlier time, which only tests can make.
+    Test(Event),
 }
 
 /// Who waits for an answer, and for which kind.
@@ -429,6 +432,7 @@ impl Actor for Supervisor {
                 state.feed(&myself, Event::Due(timer)).await;
             }
             Msg::Gone { actor, how } => state.gone(&myself, actor, how).await,
+            Msg::Test(event) => state.feed(&myself, event).await,
             Msg::FarewellOver => state.end(&myself),
         }
         Ok(())

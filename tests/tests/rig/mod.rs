@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mainstay::{Builder, Environment, RegistryConfig};
 use mainstay_executor::{Executor, RegisterConfig, Registration};
+use mainstay_noise::Identity;
 use mainstay_registry::tokens::{Role, Tokens};
 use mainstay_registry::{Config, Registry, TokenSource};
 use mainstay_testkit::registry_front::RegistryFront;
@@ -22,6 +23,7 @@ pub struct Rig {
 pub struct Far {
     pub executor: Executor,
     pub registration: Registration,
+    pub identity: Identity,
 }
 
 const ENVIRONMENT: &str = "env-1";
@@ -46,20 +48,33 @@ impl Rig {
 
     /// A new executor, registered and connected.
     pub async fn executor(&self) -> Far {
-        let executor = Executor::start(mainstay_executor::Config::default())
+        self.executor_with(mainstay_executor::Config::default())
             .await
-            .unwrap();
-        let registration = self.register(&executor).await;
+    }
+
+    pub async fn executor_with(&self, config: mainstay_executor::Config) -> Far {
+        let executor = Executor::start(config).await.unwrap();
+        let identity = Identity::generate().unwrap();
+        let registration = self.register(&executor, &identity).await;
         Far {
             executor,
             registration,
+            identity,
         }
     }
 
-    pub async fn register(&self, executor: &Executor) -> Registration {
-        let config =
-            RegisterConfig::new(self.front.url(), ENVIRONMENT, self.executor_token.clone());
+    /// Registers an executor with these keys, which may have been registered before.
+    pub async fn register(&self, executor: &Executor, identity: &Identity) -> Registration {
+        let config = RegisterConfig {
+            identity: Some(identity.clone()),
+            ..RegisterConfig::new(self.front.url(), ENVIRONMENT, self.executor_token.clone())
+        };
         executor.register(config).await.unwrap()
+    }
+
+    /// Registers the same executor again: another registration, the same keys and sessions.
+    pub async fn renew(&self, far: &Far) -> Registration {
+        self.register(&far.executor, &far.identity).await
     }
 
     pub fn builder(&self) -> Builder {

@@ -153,7 +153,10 @@ impl Registry {
         http = http.tls_backend_preconfigured(tls);
         Ok(Self {
             environment,
-            identity: Identity::generate().map_err(|error| bad(&error))?,
+            identity: match config.identity {
+                Some(identity) => identity,
+                None => Identity::generate().map_err(|error| bad(&error))?,
+            },
             suites: config.suites,
             base,
             token,

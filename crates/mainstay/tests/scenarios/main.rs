@@ -4,5 +4,6 @@ mod bodies;
 mod calls;
 mod policy;
 mod processes;
+mod retirement;
 mod script;
 mod sockets;
