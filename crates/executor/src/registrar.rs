@@ -203,13 +203,6 @@ async fn stay_registered(arguments: Arguments) {
             registration = answer.executor_registration_id,
             "registered"
         );
-        if known {
-            // Registered at once, dialled with patience (noise-relay.md 6.4).
-            tokio::select! {
-                () = pace.pause(None) => {}
-                _ = &mut closing => return,
-            }
-        }
         known = true;
         match keep_socket(
             &registry,
@@ -221,7 +214,14 @@ async fn stay_registered(arguments: Arguments) {
         )
         .await
         {
-            Left::Stale => {}
+            Left::Stale { opened: true } => {}
+            // A registration that was refused from the first moment: not in a circle as fast as it goes.
+            Left::Stale { opened: false } => {
+                tokio::select! {
+                    () = pace.pause(None) => {}
+                    _ = &mut closing => return,
+                }
+            }
             Left::Closed => return,
         }
     }
@@ -229,8 +229,8 @@ async fn stay_registered(arguments: Arguments) {
 
 /// Why the sockets of one registration ended.
 enum Left {
-    /// The rendezvous does not know the registration any more.
-    Stale,
+    /// The rendezvous does not know the registration any more; whether it ever did.
+    Stale { opened: bool },
     /// We were told to close.
     Closed,
 }
@@ -263,6 +263,7 @@ async fn keep_socket(
     closing: &mut oneshot::Receiver<Close>,
 ) -> Left {
     let id = &answer.executor_registration_id;
+    let mut opened = false;
     loop {
         let dialled = tokio::select! {
             dialled = dial(&answer.url) => dialled,
@@ -270,6 +271,7 @@ async fn keep_socket(
         };
         let hint = match dialled {
             Ok(socket) => {
+                opened = true;
                 standing.send_if_modified(|standing| {
                     let new = !matches!(standing, Standing::Open(open) if open == id);
                     *standing = Standing::Open(id.clone());
@@ -301,7 +303,7 @@ async fn keep_socket(
                     "rendezvous refused"
                 );
                 if (400..500).contains(&refusal.status) {
-                    return Left::Stale;
+                    return Left::Stale { opened };
                 }
                 refusal.retry_after.map(pace::Hint::After)
             }

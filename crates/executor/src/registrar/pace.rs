@@ -3,7 +3,7 @@
 //! The reference waits 0.5 to 1 s after the first loss, doubles up to 30 s and forgets that only after a connection that
 //! held for two minutes (noise-relay.md 6.4). Meanwhile nobody reaches the executor, so ours comes back at once after a
 //! loss, spread over a quarter of a second, and forgets earlier losses after ten good seconds; only repeated failures
-//! wait as long as the reference. An announced restart is spread over the window it names.
+//! wait as long as the reference. A fresh registration is dialled at once, not after the delay. An announced restart is spread over the window it names.
 
 use std::time::Duration;
 

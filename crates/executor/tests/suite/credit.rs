@@ -176,7 +176,7 @@ async fn a_detached_program_waits_at_the_limit_and_nothing_is_lost_over_many_cut
     assert_eq!(consumer.bytes.len(), expected.len());
     assert_eq!(sha256(&consumer.bytes), sha256(expected.as_bytes()));
     assert_eq!(consumer.stderr, b"end\n");
-    assert!(cuts > 10, "{cuts}");
+    assert!(cuts >= 5, "{cuts}");
     Ok(())
 }
 

@@ -4,5 +4,6 @@ mod credit;
 mod handshake;
 mod listener;
 mod process;
+mod registered;
 mod session;
 mod support;
