@@ -133,14 +133,38 @@ pub(crate) struct ExecutorArgs {
     /// Where to listen: ws://IP:PORT, or `stdio` [default without a registry: ws://127.0.0.1:0].
     #[arg(long, value_name = "URL")]
     pub(crate) listen: Option<String>,
-    /// File that holds a token which clients of --listen must show; required to listen on other than loopback addresses.
-    #[arg(long, value_name = "FILE", requires = "listen")]
-    pub(crate) listen_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) listen_auth: ListenAuth,
     #[command(flatten)]
     pub(crate) rendezvous: Rendezvous,
     /// How long a session without a connection is kept, as 30s or 5m.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "80s")]
     pub(crate) retention: Duration,
+}
+
+/// What clients of a listener must show; one of the two is required to listen on other than loopback addresses.
+#[derive(Debug, Args)]
+pub(crate) struct ListenAuth {
+    /// File that holds a token which clients of --listen must show; needed beyond loopback addresses, or the next one.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "listen",
+        conflicts_with = "listen_secret_file"
+    )]
+    pub(crate) listen_token_file: Option<PathBuf>,
+    /// File that holds a secret of at least 32 bytes; clients of --listen must show a JSON Web Token signed with it (HS256).
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) listen_secret_file: Option<PathBuf>,
+    /// What `iss` of such a token must be.
+    #[arg(long, value_name = "ISSUER", requires = "listen_secret_file")]
+    pub(crate) listen_issuer: Option<String>,
+    /// What `aud` of such a token must name.
+    #[arg(long, value_name = "AUDIENCE", requires = "listen_secret_file")]
+    pub(crate) listen_audience: Option<String>,
+    /// How far the clocks of whoever signs and this machine may be apart, as 30s [default: 30s].
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, requires = "listen_secret_file")]
+    pub(crate) listen_clock_skew: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

@@ -3,11 +3,14 @@
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result};
-use mainstay_executor::{Config, Executor, RegisterConfig, Registration, auth::Auth};
+use mainstay_executor::{
+    Config, Executor, RegisterConfig, Registration,
+    auth::{Auth, AuthConfigError, SignedBearer},
+};
 
 use crate::{
     UsageError,
-    args::ExecutorArgs,
+    args::{ExecutorArgs, ListenAuth},
     destination::{self, RegistryAccess},
     shutdown::{Shutdown, announce},
 };
@@ -36,12 +39,7 @@ pub(crate) fn main(args: ExecutorArgs) -> Result<ExitCode> {
         (None, Some(_)) => None,
         (None, None) => Some(parse_listen(DEFAULT_LISTEN)?),
     };
-    let auth = match &args.listen_token_file {
-        Some(file) => {
-            Auth::capability_from_file(file).map_err(|error| UsageError::of(&error.into()))?
-        }
-        None => Auth::None,
-    };
+    let auth = auth(&args.listen_auth).map_err(|error| UsageError::of(&error.into()))?;
     let config = Config::default()
         .session_retention(args.retention)
         .auth(auth);
@@ -53,6 +51,27 @@ pub(crate) fn main(args: ExecutorArgs) -> Result<ExitCode> {
     let code = runtime.block_on(serve(config, listen, access));
     runtime.shutdown_background();
     code
+}
+
+/// What clients of the listener must show.
+fn auth(args: &ListenAuth) -> Result<Auth, AuthConfigError> {
+    match (&args.listen_token_file, &args.listen_secret_file) {
+        (Some(token), _) => Auth::capability_from_file(token),
+        (None, Some(secret)) => {
+            let mut signed = SignedBearer::from_file(secret)?;
+            if let Some(issuer) = &args.listen_issuer {
+                signed = signed.issuer(issuer);
+            }
+            if let Some(audience) = &args.listen_audience {
+                signed = signed.audience(audience);
+            }
+            if let Some(skew) = args.listen_clock_skew {
+                signed = signed.clock_skew(skew);
+            }
+            Ok(Auth::Signed(signed))
+        }
+        (None, None) => Ok(Auth::None),
+    }
 }
 
 async fn serve(

@@ -3,6 +3,7 @@
 mod bad_input;
 mod carries;
 mod ends;
+mod listen_auth;
 mod reference;
 mod survives;
 mod terminal;

@@ -153,3 +153,62 @@ pub(crate) fn open_child(parent: impl AsFd, name: &CStr) -> io::Result<Option<Ow
         Err(errno) => Err(errno.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    fn below(descent: &Descent, name: &CStr) -> OwnedFd {
+        open_child(descent.directory(), name).unwrap().unwrap()
+    }
+
+    fn start(path: &Path) -> Descent {
+        Descent::new(rustix::fs::open(path, DIRECTORY, Mode::empty()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_descent_holds_few_descriptors_and_comes_back_the_way_it_went() {
+        let depth = 3 * OPEN_LEVELS;
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join(vec!["d"; depth].join("/"))).unwrap();
+        let mut descent = start(folder.path());
+        let mut way = vec![Identity::of(descent.directory()).unwrap()];
+        for _ in 0..depth {
+            let child = below(&descent, c"d");
+            way.push(Identity::of(&child).unwrap());
+            descent.enter(child).unwrap();
+            assert!(descent.open.len() <= OPEN_LEVELS);
+        }
+        assert!(way.iter().all(|directory| descent.contains(*directory)));
+        while let Some(here) = way.pop() {
+            assert_eq!(Identity::of(descent.directory()).unwrap(), here);
+            assert_eq!(descent.leave().unwrap(), !way.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_directory_that_was_moved_away_does_not_lead_out_of_the_tree() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("tree");
+        fs::create_dir_all(tree.join(vec!["d"; OPEN_LEVELS + 1].join("/"))).unwrap();
+        let mut descent = start(&tree);
+        for _ in 0..=OPEN_LEVELS {
+            descent.enter(below(&descent, c"d")).unwrap();
+        }
+        // The lowest one whose parent is no longer open.
+        fs::rename(tree.join("d/d"), folder.path().join("elsewhere")).unwrap();
+        for _ in 0..OPEN_LEVELS - 1 {
+            assert!(descent.leave().unwrap());
+        }
+        assert!(
+            descent
+                .leave()
+                .unwrap_err()
+                .to_string()
+                .contains("moved away")
+        );
+    }
+}

@@ -212,3 +212,35 @@ async fn a_walk_that_does_not_follow_links_stays_inside() {
     }
     drop(swapper);
 }
+
+#[tokio::test]
+async fn a_destination_moved_into_its_source_ends_the_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let (source, target) = (folder.join("source"), folder.join("target"));
+    for _ in 0..rounds() / 5 {
+        fs::create_dir_all(source.join("a/b")).unwrap();
+        for number in 0..20 {
+            fs::write(source.join(format!("a/f{number}")), "x").unwrap();
+        }
+        fs::create_dir(&target).unwrap();
+        fs::create_dir(source.join("a/z")).unwrap();
+        let swapper = Swapper::start(target.clone(), source.join("a/z"));
+        let copying = files::copy(
+            Lane::default(),
+            params(json!({
+                "sourcePath": uri(&source), "destinationPath": uri(&target), "recursive": true,
+            })),
+        );
+        // Whether it succeeds does not matter here: a copy that copies itself never ends.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(60), copying)
+            .await
+            .unwrap();
+        drop(swapper);
+        for left in [&source, &target] {
+            files::remove(Lane::default(), params(json!({ "path": uri(left) })))
+                .await
+                .unwrap();
+        }
+    }
+}
