@@ -1,1 +1,3 @@
 //! Scenarios, conformance, interoperability, field cases.
+
+pub mod rig;

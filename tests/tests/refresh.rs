@@ -1,8 +1,6 @@
 //! The core scenarios S1 to S21 of the specification, over real sockets: registry, relay, Noise, executors.
 //! (S2, S13 and S14 need an environment manager.)
 
-mod rig;
-
 use std::time::Duration;
 
 use mainstay::{
@@ -12,7 +10,7 @@ use mainstay_session::ids::{Epoch, RecoveryId, Timer};
 use mainstay_session::{Event, ids::CauseId};
 use mainstay_testkit::frozen_clock::FrozenClock;
 use mainstay_testkit::registry_front::{Call, error};
-use rig::{Far, Rig};
+use mainstay_tests::rig::{Far, Rig};
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

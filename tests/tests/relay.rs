@@ -1,11 +1,9 @@
 //! Commands through registry, relay and Noise, against our executor.
 
-mod rig;
-
 use mainstay::{Command, Exit};
 use mainstay_testkit::fault_proxy::{Counted, FaultProxy, Plan};
 use mainstay_testkit::seed::Seed;
-use rig::Rig;
+use mainstay_tests::rig::Rig;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_runs_through_registry_relay_and_noise() {

@@ -102,6 +102,7 @@ impl Line {
     /// Closes the current link's transport.
     pub(crate) fn disconnect(&self) {
         if let Slot::Up(link) = &*self.0.slot.borrow() {
+            link.closed().set();
             link.close(CloseRequest::Unneeded);
         }
     }
