@@ -214,8 +214,10 @@ mod tests {
         assert!((&mut second).now_or_never().is_none());
         assert!((&mut third).now_or_never().is_none());
         drop(first);
-        second.await.unwrap();
-        third.await.unwrap();
+        // Together: whichever queued first holds the place until it is polled.
+        tokio::join!(async { drop(second.await.unwrap()) }, async {
+            drop(third.await.unwrap())
+        },);
     }
 
     #[tokio::test]

@@ -306,24 +306,21 @@ impl Drop for Outgoings {
 pub(crate) async fn write(mut sink: Sink, mut from: Outgoings) -> Result<(), LinkError> {
     let mut gathered = 0;
     loop {
-        let next = match from.queue.try_recv() {
-            Ok(next) => next,
-            Err(_) => {
-                if gathered > 0 {
-                    sink.flush().await?;
-                    gathered = 0;
-                }
-                tokio::select! {
-                    next = from.queue.recv() => match next {
-                        Some(next) => next,
-                        None => return Ok(()),
-                    },
-                    beaten = sink.keepalive() => {
-                        beaten?;
-                        continue;
-                    }
-                }
+        if gathered > 0 && from.queue.is_empty() {
+            sink.flush().await?;
+            gathered = 0;
+        }
+        let next = tokio::select! {
+            // The ping first: a queue that is never empty must not keep it from leaving.
+            biased;
+            beaten = sink.keepalive() => {
+                beaten?;
+                continue;
             }
+            next = from.queue.recv() => match next {
+                Some(next) => next,
+                None => return Ok(()),
+            },
         };
         gathered += match next {
             Outgoing::Answer { id, frame, .. } if frame.len() > limits::MESSAGE => {

@@ -154,10 +154,11 @@ async fn write_all(work: &mut Arguments) -> Result<(), LinkError> {
                 let _ = timeout(GOODBYE, work.sink.close(Close::normal())).await;
                 return Ok(());
             }
+            // Before the queues: one that is never empty must not keep the ping from leaving.
+            alive = work.sink.keepalive() => alive?,
             Some(message) = control.recv() => work.sink.send(message).await?,
             call = next(&work.slots.reserved, reserved) => write_call(&mut work.sink, &work.link, &work.slots, call).await?,
             call = next(&work.slots.regular, regular) => write_call(&mut work.sink, &work.link, &work.slots, call).await?,
-            alive = work.sink.keepalive() => alive?,
         }
         drain(work).await?;
         work.sink.flush().await?;
