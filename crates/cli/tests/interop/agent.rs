@@ -5,7 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use mainstay_testkit::{
     fault_proxy::{FaultProxy, Mode},
-    reference::{AppServer, Reference},
+    reference::{AppServer, FAR_SKILL, Reference},
+    registry_front::{Call, RegistryFront, error},
     responses_api::{ResponsesApi, Step, outputs},
 };
 use serde_json::{Value, json};
@@ -53,19 +54,11 @@ pub(crate) async fn reconnects(
     proxy: &FaultProxy,
 ) -> Result<Outcome> {
     let mut client = reference.app_server(&pairs(&destination), "").await?;
-    let asked = json!({"environmentId": "remote"});
     for round in 0..3 {
         proxy.until(|now| now.open > 0).await;
-        // While it recovers it answers `pending` or `disconnected`: ask until it is done.
-        loop {
-            let status = client
-                .call("environment/status", asked.clone())
-                .await?
-                .map_err(|e| anyhow::anyhow!("status after {round} cuts: {e}"))?;
-            if status["status"] == "ready" {
-                break;
-            }
-        }
+        until_status(&mut client, "ready")
+            .await
+            .with_context(|| format!("after {round} cuts"))?;
         proxy.cut_and_wait(Mode::Abort).await;
     }
     Ok(Outcome::Pass)
@@ -89,6 +82,106 @@ pub(crate) async fn command(reference: Reference, destination: Destination) -> R
     ensure!(
         output.contains("at-far\n"),
         "it ran somewhere else: {output}"
+    );
+    Ok(Outcome::Pass)
+}
+
+/// A turn: what the model is told of skills comes from the executor's machine.
+pub(crate) async fn discovery(reference: Reference, destination: Destination) -> Result<Outcome> {
+    let model = ResponsesApi::play(vec![Step::exec("true")]).await?;
+    reference
+        .turn(&pairs(&destination), &model.config())
+        .await?;
+    let asked = model
+        .requests()
+        .first()
+        .context("the model was not asked")?
+        .to_string();
+    ensure!(
+        asked.contains(FAR_SKILL),
+        "the executor's skill is not offered"
+    );
+    Ok(Outcome::Pass)
+}
+
+/// The environment's status, asked again and again until it is `wanted`; how it comes back or fails is its own affair.
+async fn until_status(client: &mut AppServer, wanted: &str) -> Result<Value> {
+    loop {
+        let asked = json!({"environmentId": "remote"});
+        let status = client
+            .call("environment/status", asked)
+            .await?
+            .map_err(|e| anyhow::anyhow!("status: {e}"))?;
+        if status["status"] == wanted {
+            return Ok(status);
+        }
+    }
+}
+
+/// Offline at first, then online.
+pub(crate) async fn comes_online(
+    reference: Reference,
+    destination: Destination,
+    front: &RegistryFront,
+) -> Result<Outcome> {
+    front.set_offline(true);
+    let mut client = reference.app_server(&pairs(&destination), "").await?;
+    front.until_calls(Call::Connect, 2).await;
+    front.set_offline(false);
+    until_status(&mut client, "ready").await?;
+    Ok(Outcome::Pass)
+}
+
+/// Limited and failing answers of the registry, in a burst.
+pub(crate) async fn registry_trouble(
+    reference: Reference,
+    destination: Destination,
+    front: &RegistryFront,
+) -> Result<Outcome> {
+    front.answer_next(Call::Connect, 2, &error(429, ""));
+    front.answer_next(Call::Connect, 1, &error(500, ""));
+    let mut client = reference.app_server(&pairs(&destination), "").await?;
+    until_status(&mut client, "ready").await?;
+    ensure!(
+        front.calls(Call::Connect) == 4,
+        "{} lookups",
+        front.calls(Call::Connect)
+    );
+    Ok(Outcome::Pass)
+}
+
+/// A registry that refuses the token.
+pub(crate) async fn refused_token(
+    reference: Reference,
+    destination: Destination,
+    front: &RegistryFront,
+) -> Result<Outcome> {
+    front.answer_next(Call::Connect, 1, &error(401, ""));
+    let mut client = reference.app_server(&pairs(&destination), "").await?;
+    let status = until_status(&mut client, "disconnected").await?;
+    ensure!(
+        status["error"]
+            .as_str()
+            .is_some_and(|text| text.contains("401")),
+        "{status}"
+    );
+    Ok(Outcome::Pass)
+}
+
+/// A registry that tells the executor that this client may not come in.
+pub(crate) async fn refused_key(
+    reference: Reference,
+    destination: Destination,
+    front: &RegistryFront,
+) -> Result<Outcome> {
+    front.answer_next(Call::Validate, 8, &error(403, ""));
+    let mut client = reference.app_server(&pairs(&destination), "").await?;
+    let status = until_status(&mut client, "disconnected").await?;
+    ensure!(
+        status["error"]
+            .as_str()
+            .is_some_and(|text| text.contains("Noise")),
+        "{status}"
     );
     Ok(Outcome::Pass)
 }

@@ -5,10 +5,12 @@ use std::{future::Future, time::Duration};
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::StreamExt;
 use mainstay::{
-    Command, ConnState, Environment, Exit, Process, ProcessEvent, Signal, StreamKind, TtySize,
+    Command, ConnState, Decision, Environment, Exit, HttpRequest, Network, PolicyTarget, Process,
+    ProcessEvent, ProxyMode, ProxyRules, Signal, StreamKind, TtySize,
 };
 use mainstay_testkit::{
     fault_proxy::{FaultProxy, Mode},
+    http_server::HttpServer,
     registry_front::{Call, RegistryFront, error},
 };
 use tempfile::TempDir;
@@ -38,6 +40,120 @@ pub(crate) async fn process(environment: Environment) -> Result<Outcome> {
     ensure!(
         done == (3, b"out\nat-far\n".to_vec(), b"err\n".to_vec()),
         "{done:?}"
+    );
+    Ok(Outcome::Pass)
+}
+
+/// Connect, status, info, and what it announces.
+pub(crate) async fn status_and_info(environment: Environment) -> Result<Outcome> {
+    let session = environment.session().await?;
+    session.status().await?;
+    let info = session.ask_info().await?;
+    ensure!(!info.shell.path.is_empty(), "{info:?}");
+    Ok(Outcome::Pass)
+}
+
+/// Files: whole ones, the tree, and handles.
+pub(crate) async fn files(environment: Environment) -> Result<Outcome> {
+    let directory = TempDir::new()?;
+    let root = directory.path().to_str().context("plain")?;
+    let files = environment.files();
+    let (tree, file) = (format!("{root}/a/b"), format!("{root}/a/b/file"));
+    files.create_dir_all(&tree).await?;
+    files.write(&file, "hello").await?;
+    ensure!(files.read(&file).await? == "hello", "read what was written");
+    ensure!(files.metadata(&file).await?.size == 5, "size");
+    files.copy(&file, &format!("{root}/a/copy"), false).await?;
+    let mut names: Vec<_> = files
+        .read_dir(&format!("{root}/a"))
+        .await?
+        .into_iter()
+        .map(|entry| entry.file_name)
+        .collect();
+    names.sort();
+    ensure!(names == ["b", "copy"], "{names:?}");
+    let big = vec![7; 3_000_000];
+    let mut writer = files.create(&format!("{root}/big")).await?;
+    writer.write(big.clone()).await?;
+    writer.finish().await?;
+    let mut reader = files.open(&format!("{root}/big")).await?;
+    ensure!(reader.read_to_end().await? == big, "blocks");
+    files.remove_all(&format!("{root}/a")).await?;
+    let gone = files
+        .metadata(&tree)
+        .await
+        .err()
+        .context("removed, but there")?;
+    ensure!(gone.code() == Some(-32004), "{gone}");
+    Ok(Outcome::Pass)
+}
+
+/// HTTP from the executor's machine, buffered and streamed.
+pub(crate) async fn http(environment: Environment) -> Result<Outcome> {
+    let server = HttpServer::start().await?;
+    let answer = environment
+        .http(
+            HttpRequest::new("POST", server.url("/echo"))
+                .header("x-a", "1")
+                .body("body!"),
+        )
+        .await?;
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    ensure!(
+        answer.status == 201 && text.contains(r#"["x-a", "1"]"#) && text.contains("body!"),
+        "{text}"
+    );
+    let mut stream = environment
+        .http_stream(HttpRequest::new("GET", server.url("/stream")))
+        .await?;
+    let mut body = Vec::new();
+    while let Some(bytes) = stream.body.next().await {
+        body.extend_from_slice(&bytes?);
+    }
+    ensure!(body == b"part0;part1;part2;", "{body:?}");
+    Ok(Outcome::Pass)
+}
+
+/// A connection that no rule decides is our decision.
+pub(crate) async fn policy(environment: Environment) -> Result<Outcome> {
+    let rules = ProxyRules {
+        enabled: true,
+        enable_socks5: true,
+        enable_socks5_udp: false,
+        allow_upstream_proxy: false,
+        dangerously_allow_all_unix_sockets: false,
+        mode: ProxyMode::Full,
+        domains: None,
+        unix_sockets: None,
+        allow_local_binding: false,
+        review_domains: None,
+        transparent_tcp: None,
+    };
+    let (asked, mut hosts) = tokio::sync::mpsc::unbounded_channel();
+    let decide = move |target: PolicyTarget, _| {
+        let _ = asked.send(target.host);
+        async {
+            Decision::Deny {
+                reason: "not today".to_owned(),
+            }
+        }
+    };
+    let network = Network::proxy(rules)
+        .enforce(true)
+        .decider(decide, Duration::from_secs(5));
+    let script = "exec 3<>/dev/tcp/127.0.0.1/${HTTP_PROXY##*:}; \
+        printf 'GET http://policy.example.test/ HTTP/1.1\\r\\nhost: policy.example.test\\r\\n\\r\\n' >&3; head -n 1 <&3";
+    let command = Command::new("bash").arg("-c").arg(script).network(network);
+    let (_, stdout, stderr) = code(&environment, command).await?;
+    let text = String::from_utf8_lossy(&stdout).into_owned();
+    ensure!(
+        text.contains("403"),
+        "{text} {}",
+        String::from_utf8_lossy(&stderr)
+    );
+    ensure!(
+        hosts.recv().await.as_deref() == Some("policy.example.test"),
+        "asked about another host"
     );
     Ok(Outcome::Pass)
 }

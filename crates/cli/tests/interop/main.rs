@@ -19,7 +19,7 @@ const BIN: Mainstay = Mainstay(env!("CARGO_BIN_EXE_mainstay"));
 
 /// Rows of one side with a body per scenario. Each scenario gets a far side of its own: what one breaks, the next does not meet.
 macro_rules! row {
-    ($matrix:expr, $reference:expr, $cells:expr, $name:literal, |$site:ident, $executor:ident, $theirs:ident| $body:expr) => {
+    ($matrix:expr, $reference:expr, $cells:expr, $name:literal, |$site:ident, $executor:ident, $theirs:ident| $body:block) => {
         for cell in $cells {
             let $theirs: Reference = $reference.clone();
             $matrix
@@ -42,6 +42,7 @@ async fn the_matrix_holds() -> Result<()> {
     let mut matrix = Matrix::default();
     our_client(&mut matrix, &reference).await;
     their_client(&mut matrix, &reference).await;
+    their_client_at_the_registry(&mut matrix, &reference).await;
 
     let table = matrix.markdown(&version);
     println!("{table}");
@@ -56,43 +57,83 @@ async fn our_client(matrix: &mut Matrix, reference: &Reference) {
         matrix,
         reference,
         both,
+        "connect, status, info",
+        |site, _executor, _reference| { client::status_and_info(site.environment().await?).await }
+    );
+    row!(
+        matrix,
+        reference,
+        both,
+        "files, tree, handles",
+        |site, _executor, _reference| { client::files(site.environment().await?).await }
+    );
+    row!(
+        matrix,
+        reference,
+        both,
+        "HTTP, buffered and streamed",
+        |site, _executor, _reference| { client::http(site.environment().await?).await }
+    );
+    row!(
+        matrix,
+        reference,
+        both,
+        "a network policy request",
+        |site, _executor, _reference| { client::policy(site.environment().await?).await }
+    );
+    for cell in both {
+        let why = "the library has no call for it; the reference's client drives it below";
+        matrix
+            .run("capability discovery", cell, async move {
+                Ok(matrix::Outcome::NotDrivable(why))
+            })
+            .await;
+    }
+    row!(
+        matrix,
+        reference,
+        both,
         "process: output, errors, code",
-        |site, _executor, _reference| client::process(site.environment().await?).await
+        |site, _executor, _reference| { client::process(site.environment().await?).await }
     );
     row!(
         matrix,
         reference,
         both,
         "process: standard input",
-        |site, _executor, _reference| client::stdin(site.environment().await?).await
+        |site, _executor, _reference| { client::stdin(site.environment().await?).await }
     );
     row!(
         matrix,
         reference,
         both,
         "process: terminal",
-        |site, _executor, _reference| client::terminal(site.environment().await?).await
+        |site, _executor, _reference| { client::terminal(site.environment().await?).await }
     );
     row!(
         matrix,
         reference,
         both,
         "process: interrupt, terminate",
-        |site, _executor, _reference| client::signals(site.environment().await?).await
+        |site, _executor, _reference| { client::signals(site.environment().await?).await }
     );
     row!(
         matrix,
         reference,
         both,
         "output is exact over three cuts",
-        |site, _executor, _reference| client::cuts(site.environment().await?, &site.proxy).await
+        |site, _executor, _reference| {
+            client::cuts(site.environment().await?, &site.proxy).await
+        }
     );
     row!(
         matrix,
         reference,
         both,
         "the state watch over a cut",
-        |site, _executor, _reference| client::watch(site.environment().await?, &site.proxy).await
+        |site, _executor, _reference| {
+            client::watch(site.environment().await?, &site.proxy).await
+        }
     );
     row!(
         matrix,
@@ -118,11 +159,9 @@ async fn our_client(matrix: &mut Matrix, reference: &Reference) {
         reference,
         relayed,
         "offline, then online",
-        |site, _executor, _reference| client::comes_online(
-            site.environment().await?,
-            site.front().context("no front")?
-        )
-        .await
+        |site, _executor, _reference| {
+            client::comes_online(site.environment().await?, site.front().context("no front")?).await
+        }
     );
     row!(
         matrix,
@@ -149,11 +188,9 @@ async fn our_client(matrix: &mut Matrix, reference: &Reference) {
         reference,
         relayed,
         "a client key the registry refuses",
-        |site, _executor, _reference| client::refused_key(
-            site.environment().await?,
-            site.front().context("no front")?
-        )
-        .await
+        |site, _executor, _reference| {
+            client::refused_key(site.environment().await?, site.front().context("no front")?).await
+        }
     );
 }
 
@@ -169,42 +206,51 @@ async fn their_client(matrix: &mut Matrix, reference: &Reference) {
         reference,
         all,
         "client: status and info",
-        |site, _executor, theirs| agent::status_and_info(theirs, site.destination()).await
+        |site, _executor, theirs| { agent::status_and_info(theirs, site.destination()).await }
     );
     row!(
         matrix,
         reference,
         all,
         "client: reconnects after three cuts",
-        |site, _executor, theirs| agent::reconnects(theirs, site.destination(), &site.proxy).await
+        |site, _executor, theirs| {
+            agent::reconnects(theirs, site.destination(), &site.proxy).await
+        }
     );
     row!(
         matrix,
         reference,
         all,
         "agent: a command with output and a code",
-        |site, _executor, theirs| agent::command(theirs, site.destination()).await
+        |site, _executor, theirs| { agent::command(theirs, site.destination()).await }
+    );
+    row!(
+        matrix,
+        reference,
+        all,
+        "agent: discovers the executor's skill",
+        |site, _executor, theirs| { agent::discovery(theirs, site.destination()).await }
     );
     row!(
         matrix,
         reference,
         all,
         "agent: a running command is continued",
-        |site, _executor, theirs| agent::continued(theirs, site.destination()).await
+        |site, _executor, theirs| { agent::continued(theirs, site.destination()).await }
     );
     row!(
         matrix,
         reference,
         all,
         "agent: the link is cut during a command",
-        |site, _executor, theirs| agent::cut(theirs, site.destination(), &site.proxy).await
+        |site, _executor, theirs| { agent::cut(theirs, site.destination(), &site.proxy).await }
     );
     row!(
         matrix,
         reference,
         all,
         "agent: edits files",
-        |site, _executor, theirs| agent::patch(theirs, site.destination()).await
+        |site, _executor, theirs| { agent::patch(theirs, site.destination()).await }
     );
     row!(
         matrix,
@@ -223,6 +269,67 @@ async fn their_client(matrix: &mut Matrix, reference: &Reference) {
                 next.kill().await;
             }
             Ok(outcome)
+        }
+    );
+}
+
+/// What a registry can do to the reference's client.
+async fn their_client_at_the_registry(matrix: &mut Matrix, reference: &Reference) {
+    let relayed = [Cell::TheirsRelayed, Cell::ControlRelayed];
+    row!(
+        matrix,
+        reference,
+        relayed,
+        "client: offline, then online",
+        |site, _executor, theirs| {
+            agent::comes_online(
+                theirs,
+                site.destination(),
+                site.front().context("no front")?,
+            )
+            .await
+        }
+    );
+    row!(
+        matrix,
+        reference,
+        relayed,
+        "client: a burst of 429 and 500 from the registry",
+        |site, _executor, theirs| {
+            agent::registry_trouble(
+                theirs,
+                site.destination(),
+                site.front().context("no front")?,
+            )
+            .await
+        }
+    );
+    row!(
+        matrix,
+        reference,
+        relayed,
+        "client: a token the registry refuses",
+        |site, _executor, theirs| {
+            agent::refused_token(
+                theirs,
+                site.destination(),
+                site.front().context("no front")?,
+            )
+            .await
+        }
+    );
+    row!(
+        matrix,
+        reference,
+        relayed,
+        "client: a key the registry refuses",
+        |site, _executor, theirs| {
+            agent::refused_key(
+                theirs,
+                site.destination(),
+                site.front().context("no front")?,
+            )
+            .await
         }
     );
 }
