@@ -40,10 +40,10 @@ pub(crate) async fn relayed() -> Result<(Executor, Registry, Environment)> {
     Ok((executor, registry, environment))
 }
 
-/// The reference's executor at our registry.
+/// The reference's executor at our registry; it asks through the front, which must stay.
 pub(crate) async fn reference(
     reference: &Reference,
-) -> Result<(ReferenceExecutor, Registry, Environment)> {
+) -> Result<(ReferenceExecutor, RegistryFront, Registry, Environment)> {
     let (executor_token, harness_token, registry) = registry().await?;
     let front = RegistryFront::start(registry.local_addr()).await?;
     let executor = reference
@@ -51,7 +51,7 @@ pub(crate) async fn reference(
         .await?;
     front.until_calls(Call::Register, 1).await;
     let environment = client(&registry, harness_token).await?;
-    Ok((executor, registry, environment))
+    Ok((executor, front, registry, environment))
 }
 
 async fn registry() -> Result<(SecretString, SecretString, Registry)> {

@@ -80,7 +80,7 @@ async fn run(amount: Amount) -> Result<Table> {
         let executor = reference.executor().await?;
         let environment = Environment::builder().url(&executor.url).spawn().await?;
         ask(&mut table, Column::Reference, &environment, amount).await?;
-        let (_executor, _registry, environment) = far::reference(&reference).await?;
+        let (_executor, _front, _registry, environment) = far::reference(&reference).await?;
         ask(&mut table, Column::ReferenceRelayed, &environment, amount).await?;
     }
     Ok(table)

@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use crate::{
     program::{Mainstay, Server, finish},
-    reference::{FAR, FAR_HOME},
+    reference::FAR,
 };
 
 /// The environment every registry here knows.
@@ -79,8 +79,7 @@ impl RegistryPlace {
         Server::start(
             command
                 .env("MAINSTAY_TOKEN", &self.executor_token)
-                .env(FAR, "far")
-                .env("HOME", FAR_HOME),
+                .env(FAR, "far"),
         )
         .await
     }
@@ -114,7 +113,7 @@ pub async fn listening_executor(binary: Mainstay, flags: &[&str]) -> Result<Serv
     let args = ["executor", "--listen", "ws://127.0.0.1:0"]
         .iter()
         .chain(flags);
-    Server::start(binary.command(args).env(FAR, "far").env("HOME", FAR_HOME)).await
+    Server::start(binary.command(args).env(FAR, "far")).await
 }
 
 /// A way to run commands.

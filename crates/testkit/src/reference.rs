@@ -19,12 +19,6 @@ use tokio::{
 /// Set to `far` in every executor's environment, so that a command can tell where it runs.
 pub const FAR: &str = "MAINSTAY_FAR";
 
-/// Home directory of every executor, with one skill in it, so that a client can be seen to discover it.
-pub const FAR_HOME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/home");
-
-/// The name of that skill.
-pub const FAR_SKILL: &str = "far-skill";
-
 /// Where the reference's program is.
 #[derive(Clone, Debug)]
 pub struct Reference {
@@ -79,11 +73,7 @@ impl Reference {
             "--listen",
             "ws://127.0.0.1:0",
         ]);
-        let mut child = command
-            .env(FAR, "far")
-            .env("HOME", FAR_HOME)
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut child = command.env(FAR, "far").stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().context("no standard output")?;
         let mut lines = BufReader::new(stdout).lines();
         let url = lines
@@ -122,7 +112,6 @@ impl Reference {
         let child = command
             .env("CODEX_API_KEY", token)
             .env(FAR, "far")
-            .env("HOME", FAR_HOME)
             .spawn()?;
         Ok(ReferenceExecutor {
             url: String::new(),

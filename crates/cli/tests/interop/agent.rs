@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use mainstay_testkit::{
     fault_proxy::{FaultProxy, Mode},
-    reference::{AppServer, FAR_SKILL, Reference},
+    reference::{AppServer, Reference},
     registry_front::{Call, RegistryFront, error},
     responses_api::{ResponsesApi, Step, outputs},
 };
@@ -82,24 +82,6 @@ pub(crate) async fn command(reference: Reference, destination: Destination) -> R
     ensure!(
         output.contains("at-far\n"),
         "it ran somewhere else: {output}"
-    );
-    Ok(Outcome::Pass)
-}
-
-/// A turn: what the model is told of skills comes from the executor's machine.
-pub(crate) async fn discovery(reference: Reference, destination: Destination) -> Result<Outcome> {
-    let model = ResponsesApi::play(vec![Step::exec("true")]).await?;
-    reference
-        .turn(&pairs(&destination), &model.config())
-        .await?;
-    let asked = model
-        .requests()
-        .first()
-        .context("the model was not asked")?
-        .to_string();
-    ensure!(
-        asked.contains(FAR_SKILL),
-        "the executor's skill is not offered"
     );
     Ok(Outcome::Pass)
 }

@@ -166,17 +166,24 @@ pub(crate) async fn stdin(environment: Environment) -> Result<Outcome> {
     let mut stdin = process.stdin.take().context("no standard input")?;
     stdin.write_all(&vec![b'x'; 1_000_000]).await?;
     stdin.flush().await?;
-    let closes = stdin.can_close();
     let output = read(&mut process, |_| ()).await?;
     ensure!(
         output.starts_with("6f5a0a7b") || output.len() == 68,
         "{output}"
     );
-    ensure!(
-        !closes,
-        "the reference's executor cannot close standard input"
-    );
     Ok(Outcome::Pass)
+}
+
+/// The end of standard input.
+pub(crate) async fn stdin_end(environment: Environment) -> Result<Outcome> {
+    let mut process = environment.exec(shell("cat").pipe_stdin()).await?;
+    let stdin = process.stdin.take().context("no standard input")?;
+    let closes = stdin.can_close();
+    process.terminate().await?;
+    ensure!(!closes, "the reference announces what it does not have");
+    Ok(Outcome::Differs(
+        "it has no way to close standard input; `mainstay run` says so on standard error",
+    ))
 }
 
 /// A terminal: size, echo, and what is typed.

@@ -81,8 +81,8 @@ async fn our_client(matrix: &mut Matrix, reference: &Reference) {
         "a network policy request",
         |site, _executor, _reference| { client::policy(site.environment().await?).await }
     );
-    for cell in both {
-        let why = "the library has no call for it; the reference's client drives it below";
+    for cell in Cell::ALL {
+        let why = "our library has no call for it and the reference's agent makes none in a turn; the recorded calls are replayed against our executor";
         matrix
             .run("capability discovery", cell, async move {
                 Ok(matrix::Outcome::NotDrivable(why))
@@ -102,6 +102,13 @@ async fn our_client(matrix: &mut Matrix, reference: &Reference) {
         both,
         "process: standard input",
         |site, _executor, _reference| { client::stdin(site.environment().await?).await }
+    );
+    row!(
+        matrix,
+        reference,
+        both,
+        "process: the end of standard input",
+        |site, _executor, _reference| { client::stdin_end(site.environment().await?).await }
     );
     row!(
         matrix,
@@ -228,13 +235,6 @@ async fn their_client(matrix: &mut Matrix, reference: &Reference) {
         matrix,
         reference,
         all,
-        "agent: discovers the executor's skill",
-        |site, _executor, theirs| { agent::discovery(theirs, site.destination()).await }
-    );
-    row!(
-        matrix,
-        reference,
-        all,
         "agent: a running command is continued",
         |site, _executor, theirs| { agent::continued(theirs, site.destination()).await }
     );
@@ -261,7 +261,10 @@ async fn their_client(matrix: &mut Matrix, reference: &Reference) {
             let mut next = None;
             let replace = async {
                 next = Some(site.replace().await?);
+                let before = site.proxy.counters();
                 executor.kill().await;
+                // The client has noticed.
+                site.proxy.until(|now| now.accepted > before.accepted).await;
                 anyhow::Ok(())
             };
             let outcome = agent::two_turns(theirs, site.destination(), replace).await?;

@@ -25,8 +25,8 @@ impl Executor {
     /// Kills it and waits until it is gone.
     pub(crate) async fn kill(self) {
         match self {
-            Self::Ours(mut server) => {
-                let _ = server.child.kill().await;
+            Self::Ours(server) => {
+                let _ = server.kill().await;
             }
             Self::Theirs(executor) => executor.kill().await,
         }
