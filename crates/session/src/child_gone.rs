@@ -1,5 +1,17 @@
 //! A child ended (15.7). It queues behind whatever the child said before: result-then-gone finds nothing to do, gone-without-result
 //! is a failure of that step.
+//!
+//! | child | without a result |
+//! |---|---|
+//! | lookup or connector of an attempt | the attempt failed; the next caller may start another |
+//! | lookup, connector or replay of a recovery | one failed resume; the deadline stays |
+//! | lookup or probe of a refresh | the refresh's error, nothing changed |
+//! | Reader or Writer of the current link | the other half is closed too; recovery |
+//! | Reader or Writer of a candidate link | one failed resume |
+//! | body table | its streams fail, the session stays |
+//! | process table | the session failed; the environment can reconnect |
+//! | a start, a policy decision | the shell's: unknown outcome and clean-up, deny |
+//! | any, more than three crashes in a minute | the session failed: no loop |
 
 use crate::cause::{Cause, Down, Failure};
 use crate::effect::{Effect, Wait};

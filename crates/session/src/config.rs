@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mainstay_wire::limits;
+
 /// How the client reaches executors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
@@ -172,14 +174,14 @@ impl Default for Config {
             info_timeout: Duration::from_secs(30),
             status_timeout: Duration::from_secs(10),
             discovery_replay_wait: Duration::from_secs(8),
-            calls_in_flight: 1024,
-            relay_calls_on_wire: 96,
-            relay_reserved_on_wire: 4,
-            cleanup_slots: 1,
+            calls_in_flight: limits::CALLS_IN_FLIGHT,
+            relay_calls_on_wire: limits::RELAY_CALLS_ON_WIRE,
+            relay_reserved_on_wire: limits::RELAY_RESERVED_ON_WIRE,
+            cleanup_slots: limits::CLEANUP_CALLS,
             probe_slots: 1,
-            inbound_in_flight: 256,
+            inbound_in_flight: limits::POLICY_REQUESTS_IN_FLIGHT,
             event_queue: 128,
-            transport_queue: 128,
+            transport_queue: limits::TRANSPORT_QUEUE,
             history_events: 256,
             history_bytes: 1 << 20,
             reorder_events: 256,
@@ -187,7 +189,7 @@ impl Default for Config {
             on_gap: OnGap::Mark,
             body_frames: None,
             body_bytes: 16 << 20,
-            body_delta: 1 << 20,
+            body_delta: limits::HTTP_DELTA,
             panic_budget: 3,
             panic_window: Duration::from_secs(60),
         }

@@ -46,15 +46,9 @@ impl Machine {
         publish(view, self.rules.can_recover())
     }
 
-    /// Rule 1: an equal value does not wake.
+    /// Publishes the value. Called only where it has changed, and where a session fails or is retired: that wakes even if the
+    /// value stays the same, for whoever waits for the end of a recovery (rule 1).
     pub(crate) fn publish_conn(&mut self, out: &mut Effects) {
-        if self.conn() != self.conn {
-            self.publish_conn_always(out);
-        }
-    }
-
-    /// Its exception: a failure and the claim of a retirement wake whoever waits for the end of a recovery.
-    pub(crate) fn publish_conn_always(&mut self, out: &mut Effects) {
         self.conn = self.conn();
         out.push(Effect::PublishConn(self.conn));
     }

@@ -16,7 +16,7 @@ impl Machine {
             return;
         };
         out.push(Effect::SetGate(session.generation));
-        self.publish_conn_always(out);
+        self.publish_conn(out);
         out.push(Effect::PublishSlot(session.generation, LinkSlot::Retired));
         self.handoff = None;
         session.tear_down(Cause::Replaced, out);
@@ -38,7 +38,7 @@ impl Machine {
             ended.generation,
             LinkSlot::Failed(cause),
         ));
-        self.publish_conn_always(out);
+        self.publish_conn(out);
         self.handoff = None;
         ended.tear_down(cause, out);
     }

@@ -488,6 +488,7 @@ fn comes_to_rest(start: &Callers, bounds: &Bounds) -> bool {
         |callers| callers.fair(bounds).map(|act| callers.act(act, bounds)),
         |callers| callers.rests() && callers.world.rests(),
         |callers| callers.world.broken.is_some(),
+        |before, after| before.world.outlives(&after.world),
     )
 }
 

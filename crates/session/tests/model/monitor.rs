@@ -200,18 +200,19 @@ impl World {
         check_order(next, effects);
         self.check_watch(next, effects);
         let (before, after) = (self.machine.snapshot(), next.machine.snapshot());
-        if before.registration != after.registration {
-            let installed = effects.iter().find_map(|effect| match effect {
-                Effect::Install { epoch, .. } | Effect::Relink { epoch, .. } => Some(*epoch),
-                _ => None,
-            });
-            let link = installed.and_then(|epoch| next.link(epoch));
-            let bundle = link
+        let installed = effects.iter().find_map(|effect| match effect {
+            Effect::Install { epoch, .. } | Effect::Relink { epoch, .. } => Some(*epoch),
+            _ => None,
+        });
+        let right = match installed {
+            Some(epoch) => next
+                .link(epoch)
                 .and_then(|link| link.bundle)
-                .map(|(registration, _)| registration);
-            if installed.is_none() || bundle != after.registration {
-                next.breaks(15, "the registration changed without its link");
-            }
+                .map(|(registration, _)| registration),
+            None => before.registration,
+        };
+        if after.registration != right {
+            next.breaks(15, "the registration is not that of the installed link");
         }
         if let Event::Due(Timer::Deadline(_)) = event
             && matches!(next.current(), Some((_, LinkSlot::Recovering)))

@@ -21,7 +21,9 @@ thread_local! {
 
 pub(crate) fn comes_to_rest(start: &World, bounds: &Bounds) -> bool {
     let next = |world: &World| world.fair().map(|event| world.next(event, bounds));
-    walk(start, next, World::rests, |world| world.broken.is_some())
+    let ends_connected = |before: &World, after: &World| before.outlives(after);
+    let broken = |world: &World| world.broken.is_some();
+    walk(start, next, World::rests, broken, ends_connected)
 }
 
 /// Follows a deterministic scheduler from `start` until nothing is left to do; that must be rest.
@@ -30,6 +32,7 @@ pub(crate) fn walk<S: Clone + Hash>(
     next: impl Fn(&S) -> Option<S>,
     rests: impl Fn(&S) -> bool,
     broken: impl Fn(&S) -> bool,
+    lawful: impl Fn(&S, &S) -> bool,
 ) -> bool {
     let mut path = Vec::new();
     let mut state = start.clone();
@@ -40,7 +43,9 @@ pub(crate) fn walk<S: Clone + Hash>(
         }
         path.push(here);
         match next(&state) {
-            Some(after) if broken(&after) => return false,
+            // A broken invariant on the way is found as such.
+            Some(after) if broken(&after) => return true,
+            Some(after) if !lawful(&state, &after) => return false,
             Some(after) => state = after,
             None if rests(&state) => break,
             None => return false,
@@ -131,6 +136,13 @@ impl World {
     pub(crate) fn rests(&self) -> bool {
         let recovering = matches!(self.current(), Some((_, LinkSlot::Recovering)));
         self.waiters.is_empty() && !recovering && !self.connecting()
+    }
+
+    /// An outage that ends before the deadline does not end the session; where sockets come from the host, it may.
+    pub(crate) fn outlives(&self, after: &World) -> bool {
+        let recovering = matches!(self.current(), Some((_, LinkSlot::Recovering)));
+        let failed = matches!(after.current(), Some((_, LinkSlot::Failed(_))));
+        !(recovering && failed) || self.rules.transport == Transport::Accepted
     }
 
     fn connecting(&self) -> bool {

@@ -2,18 +2,20 @@
 //! of the machine, once.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use mainstay_session::ids::*;
 use mainstay_session::*;
 
 use crate::actions::{TOLD, failure};
-use crate::world::{SESSION, World};
+use crate::world::{Broken, SESSION, World};
 
 thread_local! {
     /// Machines that were tried by this thread.
     static TRIED: RefCell<Hashes> = RefCell::default();
+    /// What was wrong with those that failed: a step must have the same result whenever it is taken.
+    static FAILED: RefCell<HashMap<u64, Broken>> = RefCell::default();
 }
 
 /// A set of hashes.
@@ -62,10 +64,21 @@ pub(crate) fn hash(value: &impl Hash) -> u64 {
 }
 
 pub(crate) fn check(world: &mut World) {
-    if !TRIED.with_borrow_mut(|tried| tried.insert(hash(&world.machine))) {
-        return;
+    let here = hash(&world.machine);
+    if TRIED.with_borrow_mut(|tried| tried.insert(here)) {
+        let before = world.broken.take();
+        check_requests(world);
+        check_reports(world);
+        if let Some(broken) = world.broken {
+            FAILED.with_borrow_mut(|failed| failed.insert(here, broken));
+        }
+        world.broken = before.or(world.broken);
+    } else if let Some(broken) = FAILED.with_borrow(|failed| failed.get(&here).copied()) {
+        world.breaks(broken.invariant, broken.what);
     }
-    check_requests(world);
+}
+
+fn check_reports(world: &mut World) {
     let mut machine = world.machine.clone();
     for event in dead_reports(world) {
         let effects = machine.step(event);

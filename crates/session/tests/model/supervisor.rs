@@ -160,6 +160,7 @@ fn model_a5_denials_stale_bundles_and_what_ends_a_pause() {
         budget: Budget {
             acquires: 2,
             readies: 1,
+            refreshes: 1,
             renewals: 1,
             retirements: 1,
             ..noise().budget

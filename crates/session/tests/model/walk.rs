@@ -106,18 +106,18 @@ fn every_kind(steps: usize) {
         Transport::Accepted,
         Transport::Once,
     ];
-    for (seed, transport) in (1..).zip(kinds) {
-        for deferred in [false, true] {
-            walk(
-                Rules {
-                    deferred,
-                    ..Rules::new(transport)
-                },
-                seed,
-                steps / 8,
-            );
+    let kinds = kinds
+        .into_iter()
+        .flat_map(|transport| [(transport, false), (transport, true)]);
+    std::thread::scope(|threads| {
+        for (seed, (transport, deferred)) in (1..).zip(kinds) {
+            let rules = Rules {
+                deferred,
+                ..Rules::new(transport)
+            };
+            threads.spawn(move || walk(rules, seed, steps / 8));
         }
-    }
+    });
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod acquire;
 mod attempt;
 mod child_gone;
+mod document;
 mod ending;
 mod handoff;
 mod recovery;
