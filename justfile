@@ -44,9 +44,13 @@ fuzz TARGET SECONDS="60":
 stress ROUNDS="20":
     for i in $(seq {{ROUNDS}}); do echo "round $i"; cargo test -q -p mainstay -p mainstay-executor -p mainstay-tests || exit 1; done
 
-# Explore the session machine exhaustively.
+# Explore the session machine exhaustively, then walk 10,000,000 random steps beyond the bounds.
 model:
-    MAINSTAY_TEST_ALL=1 cargo test -p mainstay-session --release -- model --nocapture
+    MAINSTAY_TEST_ALL=1 cargo test -p mainstay-session --release --test model -- model --nocapture
+
+# Change one line of the session machine at a time; the model must refuse each mutant for the right reason.
+mutants:
+    MAINSTAY_MUTANTS=1 cargo test -p mainstay-session --test mutants -- --nocapture
 
 # Known vulnerabilities and yanked crates (needs the network).
 audit:

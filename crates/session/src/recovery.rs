@@ -49,6 +49,9 @@ impl Machine {
             self.recover(Down::Told(cause), None, out);
         } else if self.replays_on(epoch) {
             self.resume_failed(Failure::closed(cause), out);
+        } else if let Some(connecting) = self.connecting(epoch) {
+            // It is not taken when Handshake reports it.
+            connecting.down = Some(cause);
         } else {
             stale(out);
         }

@@ -85,7 +85,7 @@ pub(crate) struct Connecting {
     pub(crate) epoch: Epoch,
     /// What it dials, if a registry was asked.
     pub(crate) bundle: Option<Bundle>,
-    /// The Reader reported the link's end before Handshake reported the link: two senders, so either may come first.
+    /// The Reader reported the link's end, or a fault, before Handshake reported the link: two senders, so either may come first.
     pub(crate) down: Option<CauseId>,
 }
 

@@ -6,6 +6,7 @@
 
 mod actions;
 mod bounds;
+mod callers;
 mod calls;
 mod explore;
 mod monitor;

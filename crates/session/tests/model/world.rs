@@ -172,7 +172,9 @@ impl World {
                     _ => {}
                 }
             }
-            Event::LinkDown { epoch, .. } => self.report_down(epoch),
+            Event::LinkDown { epoch, .. } | Event::LinkFault { epoch, .. } => {
+                self.report_down(epoch)
+            }
             Event::StartsDrained(recovery) => {
                 self.draining = None;
                 self.drained = recovery;

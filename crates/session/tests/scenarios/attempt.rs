@@ -52,23 +52,28 @@ fn other_dial_errors_end_the_attempt() {
 }
 
 #[test]
-fn a_link_that_ends_before_it_is_reported_is_not_installed() {
-    let mut rig = Rig::new(Transport::WebSocket);
-    let (waiter, effects) = rig.acquire();
-    let (op, epoch, _) = connector(&effects);
-    // The Reader's report overtakes Handshake's: they are two actors.
-    assert_eq!(rig.step(down(epoch)), []);
-    let effects = rig.step(Event::LinkReady {
-        op,
-        epoch,
-        session: SESSION,
-    });
-    assert!(effects.contains(&Effect::CloseLink(epoch)));
-    assert_eq!(
-        answer(&effects, waiter),
-        Some(Answer::Failed(Cause::Attempt(failure(Class::Closed))))
-    );
-    assert_eq!(rig.snapshot().session, None);
+fn a_link_that_ends_or_misbehaves_before_it_is_reported_is_not_installed() {
+    for misbehaves in [false, true] {
+        let mut rig = Rig::new(Transport::WebSocket);
+        let (waiter, effects) = rig.acquire();
+        let (op, epoch, _) = connector(&effects);
+        // The Reader's report overtakes Handshake's: they are two actors.
+        let fault = Event::LinkFault {
+            epoch,
+            fault: Fault::BadNotification,
+            cause: CAUSE,
+        };
+        assert_eq!(rig.step(if misbehaves { fault } else { down(epoch) }), []);
+        let effects = rig.step(Event::LinkReady {
+            op,
+            epoch,
+            session: SESSION,
+        });
+        assert!(effects.contains(&Effect::CloseLink(epoch)));
+        let closed = Cause::Attempt(failure(Class::Closed));
+        assert_eq!(answer(&effects, waiter), Some(Answer::Failed(closed)));
+        assert_eq!(rig.snapshot().session, None);
+    }
 }
 
 #[test]
