@@ -9,7 +9,7 @@ mod survey;
 
 use std::future::Future;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mainstay_wire::fs::{
     MissingChanged, MissingChangedParams, WatchMissingAnswer, WatchMissingParams,
@@ -143,19 +143,57 @@ fn source(missing: Vec<PathBuf>, present: Option<PathBuf>) -> io::Result<Option<
         return Ok(None);
     };
     match Inotify::on(&survey) {
-        Ok(inotify) => {
-            // The watches stand: whatever differs now changed in between, and later changes are heard.
-            match Survey::take(&missing, present.as_deref())? {
-                Some(again) if again == survey => Ok(Some(Source::Inotify(inotify))),
-                Some(_) => Ok(Some(Source::Inotify(inotify.already_changed()))),
-                None => Ok(None),
-            }
-        }
+        Ok(inotify) => confirm(inotify, &survey, &missing, present.as_deref()),
         Err(error) => {
             tracing::debug!(%error, "no inotify watch, polling instead");
             Ok(Some(Source::Polling(Polling::new(
                 missing, present, survey,
             ))))
         }
+    }
+}
+
+/// Looks once more now that the kernel's watches stand: whatever differs from the first look changed in between, and
+/// later changes are heard.
+fn confirm(
+    inotify: Inotify,
+    first: &Survey,
+    missing: &[PathBuf],
+    present: Option<&Path>,
+) -> io::Result<Option<Source>> {
+    Ok(Survey::take(missing, present)?.map(|again| {
+        Source::Inotify(if again == *first {
+            inotify
+        } else {
+            inotify.already_changed()
+        })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_changes_before_the_watch_stands_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let missing = [folder.join("a/b")];
+        let first = Survey::take(&missing, None).unwrap().unwrap();
+        std::fs::create_dir(folder.join("a")).unwrap();
+        let inotify = Inotify::on(&first).unwrap();
+        let Some(Source::Inotify(inotify)) = confirm(inotify, &first, &missing, None).unwrap()
+        else {
+            panic!()
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(20), inotify.changed())
+            .await
+            .unwrap();
+
+        // What should be missing is there: there is nothing to watch.
+        let first = Survey::take(&missing, None).unwrap().unwrap();
+        std::fs::create_dir(folder.join("a/b")).unwrap();
+        let inotify = Inotify::on(&first).unwrap();
+        assert!(confirm(inotify, &first, &missing, None).unwrap().is_none());
     }
 }

@@ -364,6 +364,36 @@ async fn t41_an_active_id_is_taken_for_streams_only() {
     });
 }
 
+/// A peer that hears a frame and does not let the executor go on.
+#[derive(Clone)]
+struct Stubborn(mpsc::UnboundedSender<String>);
+
+impl Notify for Stubborn {
+    async fn notify(&self, frame: String) -> bool {
+        let last = frame.contains(r#""done":true"#);
+        self.0.send(frame).unwrap();
+        if last {
+            std::future::pending().await
+        }
+        true
+    }
+}
+
+#[tokio::test]
+async fn an_id_is_free_no_later_than_its_end_is_told() {
+    let mut c = Connection::new().await;
+    let exchange = c
+        .get("/plain", json!({ "streamResponse": true }))
+        .await
+        .unwrap();
+    let (sender, mut frames) = mpsc::unbounded_channel();
+    let running = tokio::spawn(exchange.body.unwrap().run(Stubborn(sender)));
+    while !frames.recv().await.unwrap().contains(r#""done":true"#) {}
+    c.stream("/plain", json!({ "streamResponse": true })).await;
+    assert_eq!(c.rest(1).await.0, b"hello http");
+    running.abort();
+}
+
 #[tokio::test]
 async fn an_id_is_free_when_the_peer_hears_of_the_end() {
     let mut c = Connection::new().await;
