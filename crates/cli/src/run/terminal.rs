@@ -42,7 +42,8 @@ pub(crate) fn make_raw() -> io::Result<()> {
     raw.make_raw();
     let mut saved = SAVED.lock().unwrap_or_else(PoisonError::into_inner);
     saved.get_or_insert(own);
-    tcsetattr(stdin(), OptionalActions::Flush, &raw)?;
+    // Not `Flush`: what was typed ahead is the command's.
+    tcsetattr(stdin(), OptionalActions::Now, &raw)?;
     Ok(())
 }
 

@@ -180,6 +180,38 @@ async fn the_terminal_is_restored_when_the_executor_dies() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_stopped_run_gives_the_terminal_back_and_takes_it_again() -> Result<()> {
+    let (_place, mut seat) =
+        run_in_seat(&[], &["sh", "-c", "echo ready; read line; echo got-$line"]).await?;
+    seat.until("ready").await?;
+    let pid = seat.child.id().context("running")?;
+    signal(pid, rustix::process::Signal::TSTP);
+    stopped(pid).await?;
+    assert!(
+        !seat.is_raw()?,
+        "a stopped program leaves the terminal to others"
+    );
+    signal(pid, rustix::process::Signal::CONT);
+    seat.type_text("typed\r").await?;
+    seat.until("got-typed").await?;
+    assert_eq!(seat.code().await?, Some(0));
+    assert!(!seat.is_raw()?, "restored");
+    Ok(())
+}
+
+/// Waits until a child of ours has stopped.
+async fn stopped(pid: u32) -> Result<()> {
+    let pid = rustix::process::Pid::from_raw(pid.try_into()?).context("a process")?;
+    tokio::task::spawn_blocking(move || {
+        let options =
+            rustix::process::WaitIdOptions::STOPPED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(pid), options)
+    })
+    .await??;
+    Ok(())
+}
+
+#[tokio::test]
 async fn typed_lines_over_twenty_cuts_are_echoed_once_in_order() -> Result<()> {
     let place = Place::direct(BIN).await?;
     let proxy = FaultProxy::transparent(place.executor_addr()?).await?;
