@@ -32,8 +32,11 @@ impl Reference {
     /// When it is missing and `MAINSTAY_REQUIRE_REFERENCE` is set.
     pub fn find() -> Option<Self> {
         let found = match std::env::var_os("MAINSTAY_REFERENCE") {
-            Some(program) => Some(PathBuf::from(program)),
-            None => installed(),
+            Some(program) => Some(behind_script(PathBuf::from(program))),
+            None => {
+                let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+                root.and_then(|root| installed(&root.join(".reference/node_modules/@openai")))
+            }
         };
         if let Some(program) = found {
             return Some(Self { program });
@@ -231,10 +234,21 @@ impl Reference {
     }
 }
 
-fn installed() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
-    let packages = std::fs::read_dir(root.join(".reference/node_modules/@openai")).ok()?;
-    // The program itself, not the script that starts it: a killed script would leave it running.
+/// The program itself, not the script that npm links: a killed script would leave its program running.
+fn behind_script(named: PathBuf) -> PathBuf {
+    let script = std::fs::canonicalize(&named)
+        .ok()
+        .filter(|path| path.extension().is_some_and(|kind| kind == "js"));
+    // …/@openai/codex/bin/codex.js
+    let packages = script
+        .as_deref()
+        .and_then(|script| script.ancestors().nth(3));
+    packages.and_then(installed).unwrap_or(named)
+}
+
+/// The program in npm's folder of the publisher's packages.
+fn installed(packages: &Path) -> Option<PathBuf> {
+    let packages = std::fs::read_dir(packages).ok()?;
     let vendors = packages
         .flatten()
         .filter_map(|package| std::fs::read_dir(package.path().join("vendor")).ok());

@@ -261,10 +261,7 @@ async fn their_client(matrix: &mut Matrix, reference: &Reference) {
             let mut next = None;
             let replace = async {
                 next = Some(site.replace().await?);
-                let before = site.proxy.counters();
-                executor.kill().await;
-                // The client has noticed.
-                site.proxy.until(|now| now.accepted > before.accepted).await;
+                site.kill_and_be_noticed(executor).await;
                 anyhow::Ok(())
             };
             let outcome = agent::two_turns(theirs, site.destination(), replace).await?;

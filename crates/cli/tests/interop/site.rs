@@ -102,6 +102,22 @@ impl Site {
         }
     }
 
+    /// Kills an executor and waits until the client has noticed: it dials again, or asks the registry again.
+    pub(crate) async fn kill_and_be_noticed(&self, executor: Executor) {
+        match self.front() {
+            Some(front) => {
+                let before = front.calls(Call::Connect);
+                executor.kill().await;
+                front.until_calls(Call::Connect, before + 1).await;
+            }
+            None => {
+                let before = self.proxy.counters();
+                executor.kill().await;
+                self.proxy.until(|now| now.accepted > before.accepted).await;
+            }
+        }
+    }
+
     /// The scripted registry, where the cell has one.
     pub(crate) fn front(&self) -> Option<&RegistryFront> {
         self.relay.as_ref().map(|relay| &relay.front)
