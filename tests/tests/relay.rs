@@ -56,3 +56,29 @@ async fn output_survives_cuts_through_the_relay() {
     assert!(proxy.counters().cut >= 3);
     environment.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_announced_executor_is_followed_where_the_host_asked_for_it() {
+    let rig = Rig::start().await;
+    let _old = rig.executor().await;
+    let config = mainstay::Config {
+        automatic_refresh: true,
+        ..mainstay::Config::default()
+    };
+    let environment = rig.builder().config(config).spawn().await.unwrap();
+    let session = environment.session().await.unwrap();
+    let new = rig.executor().await;
+    let mut watch = environment.watch().await.unwrap();
+    while environment
+        .snapshot()
+        .await
+        .unwrap()
+        .registration
+        .as_deref()
+        != Some(new.registration.id())
+    {
+        watch.changed().await.unwrap();
+    }
+    assert!(session.is_retired());
+    environment.session().await.unwrap().status().await.unwrap();
+}

@@ -288,6 +288,17 @@ impl Environment {
         self.tell(Msg::Test(event));
     }
 
+    /// Kills a child of the supervisor as a crash would. For tests.
+    #[doc(hidden)]
+    pub fn kill_for_test(&self, child: mainstay_session::ids::Child) {
+        self.tell(Msg::Kill(child));
+    }
+
+    /// The supervisor, for hosts that live in ractor themselves: to link, monitor or kill it.
+    pub fn supervisor(&self) -> ActorCell {
+        self.shared.supervisor.get_cell()
+    }
+
     pub(crate) fn tell(&self, message: Msg) {
         // Without a supervisor there is nothing to change.
         let _ = self.shared.supervisor.send_message(message);

@@ -67,18 +67,19 @@ pub(crate) async fn exec(
         .map_err(ended)?;
     let _ = start.send_message(start::Msg::Run);
 
-    let gate = session.line().gate();
+    let line = session.line();
     let outcome = tokio::select! {
         biased;
-        ended = gate.shut() => Err(call::replaced(ended, Delivery::Unknown)),
+        ended = line.gate().shut() => Err(line.ended(ended, Delivery::Unknown).await),
         outcome = handed_over => match outcome {
             Ok(outcome) => outcome,
             // Start crashed.
             Err(_) => Err(Error::disconnected("the start crashed", Delivery::Unknown)),
         },
     };
-    let handed_over = match gate.ended() {
-        Some(ended) => return Err(call::replaced(ended, Delivery::Unknown)),
+    // The success loses against a retirement that came before it was taken (8.1.5).
+    let handed_over = match line.gate().ended() {
+        Some(ended) => return Err(line.ended(ended, Delivery::Unknown).await),
         None => outcome?,
     };
     let stdin = if with_stdin {

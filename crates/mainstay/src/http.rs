@@ -17,8 +17,8 @@ pub use mainstay_wire::http::RedirectPolicy;
 use crate::body_table::{Opened, Part, ToBodies};
 use crate::call;
 use crate::error::{Delivery, Error};
+use crate::line::Line;
 use crate::link::Lane;
-use crate::marks::Gate;
 use crate::session::Session;
 
 /// An HTTP request that the executor makes. It is sent once, whatever happens.
@@ -116,7 +116,7 @@ pub struct BodyStream {
     parts: mpsc::UnboundedReceiver<Part>,
     rest: Bytes,
     end: Option<Result<(), Error>>,
-    gate: Gate,
+    line: Line,
     route: Route,
 }
 
@@ -190,7 +190,7 @@ pub(crate) async fn streaming(
         parts,
         rest: Bytes::new(),
         end: None,
-        gate: session.line().gate().clone(),
+        line: session.line().clone(),
         route,
     };
     Ok(HttpStream {
@@ -210,8 +210,10 @@ fn split(answer: HttpAnswer) -> (u16, Vec<(String, String)>, Bytes) {
 
 impl BodyStream {
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        if let Some(ended) = self.gate.ended() {
-            return Poll::Ready(Some(Err(call::replaced(ended, Delivery::Unknown))));
+        if let Some(ended) = self.line.gate().ended() {
+            let failure = self.line.failure();
+            let error = failure.unwrap_or_else(|| call::replaced(ended, Delivery::Unknown));
+            return Poll::Ready(Some(Err(error)));
         }
         if !self.rest.is_empty() {
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.rest))));

@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod announcements;
 mod body_table;
 mod builder;
 mod call;

@@ -53,13 +53,36 @@ impl Line {
 
     /// Why the session can never carry a call again, if so.
     pub(crate) fn failure(&self) -> Option<Error> {
-        if let Some(ended) = self.0.gate.ended() {
-            return Some(call::replaced(ended, Delivery::NotSent));
-        }
         match &*self.0.slot.borrow() {
-            Slot::Up(_) | Slot::Recovering => None,
             Slot::Failed(error) => Some(error.clone()),
             Slot::Retired => Some(call::replaced(Ended::Replaced, Delivery::NotSent)),
+            Slot::Up(_) | Slot::Recovering => self
+                .gate()
+                .ended()
+                .map(|ended| call::replaced(ended, Delivery::NotSent)),
+        }
+    }
+
+    /// Whether its executor was replaced.
+    pub(crate) fn is_retired(&self) -> bool {
+        matches!(&*self.0.slot.borrow(), Slot::Retired)
+    }
+
+    /// What a caller who found the gate shut is told: the gate does not say why, the slot does, in the same step.
+    pub(crate) async fn ended(&self, ended: Ended, delivery: Delivery) -> Error {
+        let mut slot = self.0.slot.clone();
+        let last = slot
+            .wait_for(|slot| matches!(slot, Slot::Failed(_) | Slot::Retired))
+            .await;
+        match last.as_deref() {
+            Ok(Slot::Failed(error)) => match error.kind() {
+                ErrorKind::Disconnected { text, .. } => Error::disconnected(text.clone(), delivery),
+                _ => Error::disconnected(error.to_string(), delivery),
+            },
+            Ok(Slot::Up(_) | Slot::Recovering | Slot::Retired) => {
+                call::replaced(Ended::Replaced, delivery)
+            }
+            Err(_) => call::replaced(ended, delivery),
         }
     }
 
@@ -82,20 +105,21 @@ impl Line {
 
     /// What the slot means for a caller; `None`: wait for its next value.
     fn look(&self, slot: &Slot, mode: Mode) -> Option<Result<LinkRef, Error>> {
-        if let Some(ended) = self.gate().ended() {
-            return Some(Err(call::replaced(ended, Delivery::NotSent)));
-        }
-        match (slot, mode) {
-            (Slot::Up(link), Mode::Wait | Mode::FailFast) if link.is_open() => {
+        match (slot, mode, self.gate().ended()) {
+            (Slot::Failed(error), _, _) => Some(Err(error.clone())),
+            (Slot::Retired, _, _) => Some(Err(call::replaced(Ended::Replaced, Delivery::NotSent))),
+            // Why follows in the same step.
+            (Slot::Up(_) | Slot::Recovering, Mode::Wait, Some(_)) => None,
+            (Slot::Up(_) | Slot::Recovering, Mode::FailFast, Some(ended)) => {
+                Some(Err(call::replaced(ended, Delivery::NotSent)))
+            }
+            (Slot::Up(link), Mode::Wait | Mode::FailFast, None) if link.is_open() => {
                 Some(Ok(link.clone()))
             }
-            (Slot::Up(_) | Slot::Recovering, Mode::FailFast) => Some(Err(Error::disconnected(
-                "the session is being recovered",
-                Delivery::NotSent,
-            ))),
-            (Slot::Up(_) | Slot::Recovering, Mode::Wait) => None,
-            (Slot::Failed(error), _) => Some(Err(error.clone())),
-            (Slot::Retired, _) => Some(Err(call::replaced(Ended::Replaced, Delivery::NotSent))),
+            (Slot::Up(_) | Slot::Recovering, Mode::FailFast, None) => Some(Err(
+                Error::disconnected("the session is being recovered", Delivery::NotSent),
+            )),
+            (Slot::Up(_) | Slot::Recovering, Mode::Wait, None) => None,
         }
     }
 
@@ -124,9 +148,8 @@ impl Line {
         lane: Lane,
         params: &C::Params,
     ) -> Result<C::Answer, Error> {
-        call::call::<C>(link, self.gate(), lane, params)
-            .await
-            .map_err(in_session)
+        let result = call::call::<C>(link, self.gate(), lane, params).await;
+        self.in_session(result).await
     }
 
     /// One call whose exchange may take `limit`; the wait for the link does not count.
@@ -137,9 +160,8 @@ impl Line {
         params: &C::Params,
         limit: Duration,
     ) -> Result<C::Answer, Error> {
-        call::timed::<C>(link, self.gate(), lane, params, limit)
-            .await
-            .map_err(in_session)
+        let result = call::timed::<C>(link, self.gate(), lane, params, limit).await;
+        self.in_session(result).await
     }
 
     /// A clean-up call: it has its own slot and waits for a link whatever the caller's mode (4.9).
@@ -165,14 +187,19 @@ impl Line {
             }
         }
     }
-}
 
-/// Callers of a session see a closed link as *disconnected* (4.8).
-fn in_session(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Closed { delivery } => {
-            Error::disconnected("exec-server transport disconnected", *delivery)
-        }
-        _ => error,
+    /// Callers of a session see a closed link as *disconnected* (4.8), and the session's end as what it was.
+    async fn in_session<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        let error = match result {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let Some(delivery) = error.delivery() else {
+            return Err(error);
+        };
+        Err(match self.gate().ended() {
+            Some(ended) => self.ended(ended, delivery).await,
+            None => Error::disconnected("exec-server transport disconnected", delivery),
+        })
     }
 }

@@ -21,6 +21,9 @@ use crate::outbound::OutboundPolicy;
 /// Bytes of an answer that are read at most: a bundle needs about 3 KiB.
 const ANSWER: usize = 256 << 10;
 
+/// Time for one question about the next registration; our registry answers within 30 s.
+const ANNOUNCEMENT: Duration = Duration::from_secs(60);
+
 /// An environment registry that knows the current executor of an environment.
 #[derive(Clone)]
 pub struct RegistryConfig {
@@ -129,16 +132,60 @@ impl Registry {
         Bundle::try_from(answer).map_err(|error| Error::protocol(error.to_string()))
     }
 
-    async fn exchange(&self) -> Result<BytesMut, Error> {
-        let url = format!("{}{}", self.base, connect_path(&self.environment));
+    /// Waits for a registration other than `known`. `None`: there was none for a while, ask again.
+    pub(crate) async fn announced(&self, known: &str) -> Result<Option<String>, Error> {
+        #[derive(serde::Deserialize)]
+        struct Announced {
+            executor_registration_id: String,
+        }
+        let url = format!(
+            "{}/mainstay/environment/{}/registration?after={known}",
+            self.base, self.environment
+        );
+        let headers = self.headers(&url)?;
+        let asked = self
+            .http
+            .get(url)
+            .headers(headers)
+            .timeout(ANNOUNCEMENT)
+            .send()
+            .await;
+        let response = match asked {
+            // A registry that holds the request longer than we do has nothing to tell.
+            Err(error) if error.is_timeout() => return Ok(None),
+            asked => asked.map_err(transport)?,
+        };
+        let status = response.status();
+        let retry_after = retry_after(&response);
+        let body = read(response).await?;
+        if status == StatusCode::NO_CONTENT {
+            return Ok(None);
+        }
+        if !status.is_success() {
+            return Err(refused(status, retry_after, &body));
+        }
+        let announced: Announced =
+            serde_json::from_slice(&body).map_err(|error| ErrorKind::Json {
+                text: format!("announcement of the environment registry: {error}"),
+            })?;
+        Ok(Some(announced.executor_registration_id))
+    }
+
+    fn headers(&self, url: &str) -> Result<HeaderMap, Error> {
         if let Some(policy) = &self.policy {
-            policy.check_url(&url)?;
+            policy.check_url(url)?;
         }
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, self.token.borrow().clone());
         if let Some(account) = &self.account {
             headers.insert("chatgpt-account-id", account.clone());
         }
+        Ok(headers)
+    }
+
+    async fn exchange(&self) -> Result<BytesMut, Error> {
+        let url = format!("{}{}", self.base, connect_path(&self.environment));
+        let headers = self.headers(&url)?;
         let body = ConnectRequest {
             harness_public_key: self.identity.public(Suite::HybridIk).to_wire(),
         };

@@ -16,7 +16,6 @@ use crate::error::{Error, ErrorKind};
 use crate::features::Features;
 use crate::line::Line;
 use crate::link::Lane;
-use crate::marks::Ended;
 use crate::process_table::ToTable;
 use crate::setup::Setup;
 
@@ -59,7 +58,7 @@ impl Session {
 
     /// Whether its executor was replaced.
     pub fn is_retired(&self) -> bool {
-        self.line().gate().ended() == Some(Ended::Replaced)
+        self.line().is_retired()
     }
 
     /// Why it can never be used again, if so.

@@ -14,7 +14,8 @@
 //! | `StartsDrained` | ProcessTable |
 //! | `ProbeDone` | Probe |
 //! | `Due` | timers |
-//! | `Test` | tests |
+//! | `Announced` | Announcements |
+//! | `Test`, `Kill` | tests |
 //! | `Gone` | itself: supervision events, queued behind what the child had sent (`session.md` 15.7) |
 
 mod effects;
@@ -48,6 +49,9 @@ use shelf::Shelf;
 
 /// How long the links may take to say goodbye at the end.
 const FAREWELL: Duration = Duration::from_millis(1500);
+
+/// The reason ractor gives for an actor that was killed.
+const KILLED: &str = "killed";
 
 /// See the module's table.
 #[derive(Debug)]
@@ -133,9 +137,14 @@ pub(crate) enum Msg {
         actor: ActorId,
         how: How,
     },
+    Announced {
+        registration: String,
+    },
     FarewellOver,
     /// Late events of an earlier time, which only tests can make.
     Test(Event),
+    /// A crash, which only tests can make.
+    Kill(Child),
 }
 
 /// Who waits for an answer, and for which kind.
@@ -147,6 +156,8 @@ pub(crate) enum Port {
     Claim(oneshot::Sender<Result<ClaimId, Error>>),
     Socket(oneshot::Sender<Result<(), Error>>),
     ShutDown(oneshot::Sender<()>),
+    /// The supervisor itself.
+    Own,
 }
 
 #[derive(Debug)]
@@ -179,6 +190,11 @@ pub(crate) struct State {
     conn: watch::Sender<ConnState>,
     /// Set once shut down: who wants to know when the links have said goodbye.
     ending: Option<Vec<oneshot::Sender<()>>>,
+    /// The registration of the installed session, for Announcements.
+    registration: watch::Sender<Option<String>>,
+    announcements: Option<ActorCell>,
+    /// Requests of the supervisor itself are numbered downwards, those of handles upwards.
+    own_waiters: u64,
     /// Turns publications of the outbound policy into messages.
     _publications: Option<Following>,
 }
@@ -238,6 +254,9 @@ impl Actor for Supervisor {
             current,
             conn,
             ending: None,
+            registration: watch::channel(None).0,
+            announcements: None,
+            own_waiters: u64::MAX,
             _publications: publications,
         })
     }
@@ -432,6 +451,8 @@ impl Actor for Supervisor {
                 state.feed(&myself, Event::Due(timer)).await;
             }
             Msg::Gone { actor, how } => state.gone(&myself, actor, how).await,
+            Msg::Announced { registration } => state.announced(&myself, &registration).await,
+            Msg::Kill(child) => state.kill(child),
             Msg::Test(event) => state.feed(&myself, event).await,
             Msg::FarewellOver => state.end(&myself),
         }
@@ -446,10 +467,11 @@ impl Actor for Supervisor {
         _: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         let gone = match event {
-            SupervisionEvent::ActorTerminated(cell, None, _) => Some((cell.get_id(), How::Killed)),
-            SupervisionEvent::ActorTerminated(cell, Some(_), _) => {
-                Some((cell.get_id(), How::Stopped))
+            // A killed actor hands its state over like a stopped one; only the reason tells.
+            SupervisionEvent::ActorTerminated(cell, _, Some(reason)) if reason == KILLED => {
+                Some((cell.get_id(), How::Killed))
             }
+            SupervisionEvent::ActorTerminated(cell, _, _) => Some((cell.get_id(), How::Stopped)),
             // ractor reports a panic and an error alike; no handler of ours returns an error.
             SupervisionEvent::ActorFailed(cell, error) => {
                 tracing::error!(%error, "an actor crashed");
@@ -472,6 +494,27 @@ impl State {
             self.apply(myself, effect).await;
         }
         self.shelf.keep(&self.machine.keeps());
+        let registration = self
+            .machine
+            .snapshot()
+            .registration
+            .and_then(|id| self.shelf.registration_text(id).cloned());
+        self.registration.send_if_modified(|current| {
+            let changed = *current != registration;
+            *current = registration;
+            changed
+        });
+    }
+
+    /// Another executor is registered: follow it, unless a recovery has meanwhile (6).
+    async fn announced(&mut self, myself: &ActorRef<Msg>, registration: &str) {
+        if self.registration.borrow().as_deref() == Some(registration) {
+            return;
+        }
+        let waiter = WaiterId(self.own_waiters);
+        self.own_waiters -= 1;
+        self.waiters.insert(waiter, Port::Own);
+        self.feed(myself, Event::Refresh { waiter }).await;
     }
 
     /// Finds out which child an actor was: it may have been registered after it died.
@@ -490,9 +533,11 @@ impl State {
             .find_map(|(generation, entry)| entry.child(*generation, actor));
         let child = known.or(of_link).or(of_session).unwrap_or(Child::Operation);
         self.children.remove(&child);
+        // It starts again with the next session.
+        self.announcements.take_if(|cell| cell.get_id() == actor);
         match (child, how) {
             // An operation that ended is its own business; a Writer that stopped by itself has told its Reader.
-            (Child::Operation | Child::Writer(_), How::Stopped | How::Killed) => {}
+            (Child::Operation, How::Stopped | How::Killed) | (Child::Writer(_), How::Stopped) => {}
             (child, how) => self.feed(myself, Event::ChildGone { child, how }).await,
         }
         if let Child::Reader(epoch) | Child::Writer(epoch) = child
@@ -503,6 +548,23 @@ impl State {
         self.links.retain(|_, link| !link.is_over());
         if self.ending.is_some() && self.links.is_empty() {
             self.end(myself);
+        }
+    }
+
+    fn kill(&self, child: Child) {
+        let of_link = |epoch| self.links.get(&epoch).map(|link| &link.guard);
+        let of_session = |generation| self.sessions.get(&generation);
+        let cell = match child {
+            Child::Reader(epoch) => of_link(epoch).map(|guard| &guard.reader),
+            Child::Writer(epoch) => of_link(epoch).map(|guard| &guard.writer),
+            Child::ProcessTable(generation) => {
+                of_session(generation).map(|entry| &entry.table_cell)
+            }
+            Child::BodyTable(generation) => of_session(generation).map(|entry| &entry.bodies_cell),
+            other => self.children.get(&other),
+        };
+        if let Some(cell) = cell {
+            cell.kill();
         }
     }
 

@@ -7,6 +7,7 @@ use tokio::sync::{OnceCell, mpsc, watch};
 
 use super::entries::{SessionEntry, Sessionless};
 use super::{Msg, Port, State};
+use crate::announcements::{self, Announcements};
 use crate::body_table::{self, BodyTable, ToBodies};
 use crate::environment::Snapshot;
 use crate::error::Error;
@@ -354,6 +355,26 @@ impl State {
         self.relink(generation, epoch);
         self.current.send_replace(Some(session));
         self.forget_sessions(generation);
+        self.follow_announcements(myself).await;
+    }
+
+    async fn follow_announcements(&mut self, myself: &ActorRef<Msg>) {
+        if let Destination::Registry(registry) = &self.setup.destination
+            && self.setup.config.automatic_refresh
+            && self.announcements.is_none()
+        {
+            let arguments = announcements::Arguments {
+                registry: registry.clone(),
+                known: self.registration.subscribe(),
+                supervisor: myself.clone(),
+            };
+            let spawned =
+                Announcements::spawn_linked(None, Announcements, arguments, myself.get_cell());
+            if let Ok((actor, _)) = spawned.await {
+                let _ = actor.send_message(announcements::Msg::Run);
+                self.announcements = Some(actor.get_cell());
+            }
+        }
     }
 
     fn relink(&self, generation: Gen, epoch: Epoch) {
@@ -421,6 +442,10 @@ impl State {
             (Port::ShutDown(port), Answer::ShutDown) => {
                 self.ending.get_or_insert_default().push(port)
             }
+            (Port::Own, Answer::Failed(cause)) => {
+                tracing::warn!(error = %self.words(cause), "automatic refresh failed");
+            }
+            (Port::Own, _) => {}
             (port, answer) => tracing::error!(?port, ?answer, "answer of the wrong kind"),
         }
     }

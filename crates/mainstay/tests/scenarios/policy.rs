@@ -211,3 +211,18 @@ async fn decider_and_timeout_belong_together() {
         mainstay::ErrorKind::Protocol { .. }
     ));
 }
+
+#[tokio::test]
+async fn crashes_beyond_the_budget_end_the_session_with_that_cause() {
+    let (environment, session, mut peer) = Peer::session(json!({})).await;
+    let decider = |_: PolicyTarget, _: Cancelled| async { panic!("decider") };
+    let network = Network::proxy(rules()).decider(decider, Duration::from_secs(60));
+    let mut process = start(&environment, &mut peer, network).await;
+    for id in 0..4 {
+        ask(&mut peer, json!(id), "example.org").await;
+    }
+    while peer.next().await.is_some() {}
+    assert!(matches!(process.wait().await, mainstay::Exit::Lost(_)));
+    let why = session.failure().unwrap();
+    assert!(why.to_string().contains("crashed too often"), "{why}");
+}
