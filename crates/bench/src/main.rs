@@ -16,26 +16,26 @@ use mainstay_testkit::reference::Reference;
 
 use table::{Column, Table};
 
-/// How much of everything is measured.
+/// How much of everything is measured in one round.
 #[derive(Clone, Copy, Debug)]
 struct Amount {
+    rounds: usize,
     calls: usize,
     commands: usize,
     bytes: u64,
-    streams: usize,
 }
 
 const FULL: Amount = Amount {
-    calls: 20_000,
-    commands: 300,
-    bytes: 400_000_000,
-    streams: 5,
+    rounds: 10,
+    calls: 2_000,
+    commands: 30,
+    bytes: 200_000_000,
 };
 const QUICK: Amount = Amount {
-    calls: 1_000,
-    commands: 30,
+    rounds: 2,
+    calls: 500,
+    commands: 10,
     bytes: 20_000_000,
-    streams: 2,
 };
 
 #[tokio::main]
@@ -59,45 +59,42 @@ async fn main() -> Result<()> {
 }
 
 async fn run(amount: Amount) -> Result<Table> {
-    let mut table = Table::default();
-    table.push(
-        Column::Local,
-        local::round_trips(amount.calls).await?,
-        local::short_commands(amount.commands).await?,
-        local::throughput(amount.bytes, amount.streams).await?,
-    );
-    let (_executor, environment) = far::direct().await?;
-    ask(&mut table, Column::Direct, &environment, amount).await?;
-    let (_relayed, _registry, environment) = far::relayed().await?;
-    ask(&mut table, Column::Relayed, &environment, amount).await?;
-    if let Some(reference) = Reference::find() {
-        // The reference answers slowly enough that fewer samples do.
-        let amount = Amount {
-            calls: amount.calls / 10,
-            commands: amount.commands / 10,
-            ..amount
-        };
+    let (_direct, direct) = far::direct().await?;
+    let (_relayed, _registry, relayed) = far::relayed().await?;
+    let mut columns = vec![(Column::Direct, direct, 1), (Column::Relayed, relayed, 1)];
+    let reference = Reference::find();
+    let mut theirs = None;
+    if let Some(reference) = &reference {
         let executor = reference.executor().await?;
         let environment = Environment::builder().url(&executor.url).spawn().await?;
-        ask(&mut table, Column::Reference, &environment, amount).await?;
-        let (_executor, _front, _registry, environment) = far::reference(&reference).await?;
-        ask(&mut table, Column::ReferenceRelayed, &environment, amount).await?;
+        // A trivial command takes it 50 ms: fewer of them do.
+        columns.push((Column::Reference, environment, 10));
+        let (registered, front, registry, environment) = far::reference(reference).await?;
+        columns.push((Column::ReferenceRelayed, environment, 10));
+        theirs = Some((executor, registered, front, registry));
     }
+    let mut table = Table::default();
+    // Round by round, so that a machine that gets busy meanwhile is as busy for everyone.
+    for round in 1..=amount.rounds {
+        let local = [
+            local::round_trips(amount.calls).await?,
+            local::short_commands(amount.commands).await?,
+            local::throughput(amount.bytes, 1).await?,
+        ];
+        table.add(Column::Local, local);
+        for (column, environment, fewer) in &columns {
+            let samples = [
+                measure::round_trips(environment, amount.calls / fewer).await?,
+                measure::short_commands(environment, amount.commands / fewer).await?,
+                measure::throughput(environment, amount.bytes, 1).await?,
+            ];
+            table.add(*column, samples);
+        }
+        eprintln!("round {round} of {}", amount.rounds);
+    }
+    for (_, environment, _) in columns {
+        environment.shutdown().await;
+    }
+    drop(theirs);
     Ok(table)
-}
-
-async fn ask(
-    table: &mut Table,
-    column: Column,
-    environment: &Environment,
-    amount: Amount,
-) -> Result<()> {
-    table.push(
-        column,
-        measure::round_trips(environment, amount.calls).await?,
-        measure::short_commands(environment, amount.commands).await?,
-        measure::throughput(environment, amount.bytes, amount.streams).await?,
-    );
-    environment.shutdown().await;
-    Ok(())
 }

@@ -17,6 +17,11 @@ impl Samples {
         self.push(duration.as_secs_f64() * 1e6);
     }
 
+    /// Adds all of another's.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// The value below which `share` of the samples are, 0 ≤ share ≤ 1; not a number without samples.
     pub(crate) fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();

@@ -38,22 +38,16 @@ impl Column {
 pub(crate) struct Table(Vec<(Column, [Samples; 3])>);
 
 impl Table {
-    /// Adds a column: round trips and short commands in microseconds, output in MB/s.
-    pub(crate) fn push(
-        &mut self,
-        column: Column,
-        calls: Samples,
-        commands: Samples,
-        output: Samples,
-    ) {
-        eprintln!(
-            "{}: call {:.0} µs, true {:.0} µs, output {:.0} MB/s",
-            column.title(),
-            calls.median(),
-            commands.median(),
-            output.median()
-        );
-        self.0.push((column, [calls, commands, output]));
+    /// Adds samples to a column: round trips and short commands in microseconds, output in MB/s.
+    pub(crate) fn add(&mut self, column: Column, samples: [Samples; 3]) {
+        match self.0.iter_mut().find(|(known, _)| *known == column) {
+            Some((_, all)) => {
+                for (all, more) in all.iter_mut().zip(samples) {
+                    all.extend(more);
+                }
+            }
+            None => self.0.push((column, samples)),
+        }
     }
 
     /// As Markdown, with the machine and the date; each cell with its ratio to the first column.
