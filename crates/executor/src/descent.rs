@@ -1,12 +1,15 @@
 //! Who descends from whom, by a look at /proc.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use rustix::process::{self, Pid, Signal, WaitId, WaitIdOptions};
 
 /// Between two looks while the last descendants go.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Looks for members of a family at most: each further one finds what was started during the one before.
+const MOST_LOOKS: usize = 16;
 
 /// One process as /proc tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,16 +28,34 @@ pub(crate) fn ended_children() -> impl Iterator<Item = Pid> {
     children.map(|entry| entry.pid)
 }
 
-/// Everything that descends from `ancestor` right now, itself excluded, and whoever is in its group or its terminal
-/// session.
-pub(crate) fn family(ancestor: Pid) -> Vec<Pid> {
-    let entries: Vec<Entry> = entries().collect();
-    let number = ancestor.as_raw_pid();
-    let mut family = descendants(&entries, ancestor);
-    let related = |entry: &&Entry| entry.group == number || entry.session == number;
-    family.extend(entries.iter().filter(related).map(|entry| entry.pid));
-    family.retain(|pid| *pid != ancestor);
-    family
+/// Kills these programs with everything that descends from them or is in their groups or terminal sessions. Each look at
+/// /proc is for all of them.
+pub(crate) fn kill_families(programs: &[Pid]) {
+    // Stopped before killed: what is stopped starts nothing, so once a look finds nobody new, it has found all, and no
+    // parent has gone before its children were found. Parents first: a shell must not see what happens to its jobs.
+    let mut stopped = Vec::new();
+    let mut known = HashSet::new();
+    for _ in 0..MOST_LOOKS {
+        let entries: Vec<Entry> = entries().collect();
+        let before = stopped.len();
+        for pid in families(&entries, programs) {
+            if known.insert(pid) {
+                signal(pid, Signal::STOP);
+                stopped.push(pid);
+            }
+        }
+        if stopped.len() == before {
+            break;
+        }
+    }
+    for pid in stopped {
+        signal(pid, Signal::KILL);
+    }
+}
+
+fn signal(pid: Pid, signal: Signal) {
+    // One that has just gone is no error.
+    let _ = process::kill_process(pid, signal);
 }
 
 /// Kills everything that descends from this process and reaps it, until nothing is left or the time is over. For a
@@ -44,13 +65,12 @@ pub(crate) fn end_descendants(within: Duration) {
     let own = process::getpid();
     loop {
         let entries: Vec<Entry> = entries().collect();
-        let descendants = descendants(&entries, own);
+        let descendants = descendants(&entries, &[own]);
         if descendants.is_empty() || begin.elapsed() > within {
             return;
         }
         for pid in descendants {
-            // One that has just gone is no error.
-            let _ = process::kill_process(pid, Signal::KILL);
+            signal(pid, Signal::KILL);
         }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         while let Ok(Some(_)) = process::waitid(WaitId::All, options) {}
@@ -58,19 +78,36 @@ pub(crate) fn end_descendants(within: Duration) {
     }
 }
 
-fn descendants(entries: &[Entry], ancestor: Pid) -> Vec<Pid> {
+/// The programs, what is in their groups and sessions, and what descends from all that, parents before children; some
+/// more than once.
+fn families(entries: &[Entry], programs: &[Pid]) -> Vec<Pid> {
+    let numbers: HashSet<i32> = programs.iter().map(|pid| pid.as_raw_pid()).collect();
+    let related =
+        |entry: &&Entry| numbers.contains(&entry.group) || numbers.contains(&entry.session);
+    let mut families = programs.to_vec();
+    families.extend(descendants(entries, programs));
+    families.extend(entries.iter().filter(related).map(|entry| entry.pid));
+    families
+}
+
+/// Every generation below the ancestors, parents before children.
+fn descendants(entries: &[Entry], ancestors: &[Pid]) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<Pid>> = HashMap::new();
     for entry in entries {
         children.entry(entry.parent).or_default().push(entry.pid);
     }
-    let mut found = Vec::new();
-    let mut next = vec![ancestor];
-    while let Some(parent) = next.pop() {
+    let mut found: Vec<Pid> = Vec::new();
+    let mut next = 0;
+    let mut take = |parent: Pid, found: &mut Vec<Pid>| {
         // Taken out, so that a pid used twice while we looked cannot make a circle.
-        for child in children.remove(&parent.as_raw_pid()).unwrap_or_default() {
-            found.push(child);
-            next.push(child);
-        }
+        found.extend(children.remove(&parent.as_raw_pid()).into_iter().flatten());
+    };
+    for ancestor in ancestors {
+        take(*ancestor, &mut found);
+    }
+    while let Some(parent) = found.get(next).copied() {
+        take(parent, &mut found);
+        next += 1;
     }
     found
 }
@@ -127,6 +164,10 @@ mod tests {
         assert_eq!(parse(1, b"garbage"), None);
     }
 
+    fn numbers(found: Vec<Pid>) -> Vec<i32> {
+        found.iter().map(|pid| pid.as_raw_pid()).collect()
+    }
+
     #[test]
     fn finds_all_generations_and_no_strangers() {
         let entries = [
@@ -136,17 +177,30 @@ mod tests {
             entry(6, 5),
             entry(7, 3),
         ];
-        let mut found: Vec<i32> = descendants(&entries, Pid::from_raw(2).unwrap())
-            .iter()
-            .map(|pid| pid.as_raw_pid())
-            .collect();
-        found.sort();
-        assert_eq!(found, [3, 4, 7]);
+        let ancestors = [Pid::from_raw(2).unwrap()];
+        assert_eq!(numbers(descendants(&entries, &ancestors)), [3, 4, 7]);
     }
 
     #[test]
     fn a_circle_ends() {
         let entries = [entry(2, 3), entry(3, 2)];
-        assert_eq!(descendants(&entries, Pid::from_raw(2).unwrap()).len(), 2);
+        assert_eq!(descendants(&entries, &[Pid::from_raw(2).unwrap()]).len(), 2);
+    }
+
+    #[test]
+    fn a_family_has_its_group_and_its_session_too() {
+        let in_group = Entry {
+            group: 2,
+            ..entry(8, 1)
+        };
+        let in_session = Entry {
+            session: 2,
+            ..entry(9, 1)
+        };
+        let entries = [entry(2, 1), entry(3, 2), in_group, in_session, entry(10, 1)];
+        assert_eq!(
+            numbers(families(&entries, &[Pid::from_raw(2).unwrap()])),
+            [2, 3, 2, 8, 9]
+        );
     }
 }

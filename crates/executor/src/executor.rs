@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 use crate::auth::Auth;
 use crate::config::Config;
 use crate::http::HttpClient;
+use crate::killer::Killer;
 use crate::listener::{self, Listener};
 use crate::nursery::Nursery;
 use crate::peer::Peer;
@@ -63,6 +64,7 @@ impl Executor {
         let shared = Arc::new(Shared {
             environment: Arc::new(crate::environment::info(&config)),
             config,
+            killer: Killer::start(),
             nursery: Nursery::open(),
             http: HttpClient::new(),
         });

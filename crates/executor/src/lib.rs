@@ -21,6 +21,7 @@ mod executor;
 pub mod files;
 mod guard;
 pub mod http;
+mod killer;
 pub mod lane;
 mod listener;
 pub mod notify;

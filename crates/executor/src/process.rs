@@ -32,6 +32,7 @@ mod writes;
 mod writing;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_wire::RpcError;
@@ -55,6 +56,7 @@ pub(crate) use writing::answer_late;
 use crate::nursery::Nursery;
 use crate::outbox::{Outbox, Reply};
 use crate::session;
+use crate::shared::Shared;
 
 /// The actor.
 #[derive(Debug)]
@@ -133,9 +135,7 @@ pub(crate) struct Arguments {
     /// For calls that come back to the loop after waiting elsewhere.
     pub(crate) again: mpsc::WeakUnboundedSender<Letter>,
     pub(crate) session: ActorRef<session::Message>,
-    pub(crate) nursery: Nursery,
-    /// Bytes of output kept.
-    pub(crate) log_limit: usize,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Actor for Process {
@@ -179,8 +179,7 @@ async fn run(arguments: Arguments) {
         mut letters,
         again,
         session,
-        nursery,
-        log_limit,
+        shared,
     } = arguments;
     let mut record = Record {
         id,
@@ -188,11 +187,11 @@ async fn run(arguments: Arguments) {
         tty: plan.terminal.is_some(),
         has_stdin: plan.terminal.is_some() || plan.pipe_stdin,
         stdin_closed: false,
-        log: Log::new(log_limit),
+        log: Log::new(shared.config.output_log),
         writes: WriteIds::default(),
     };
     let mut early = VecDeque::new();
-    let (child, ends) = match start(plan, nursery, &mut letters, &mut early).await {
+    let (child, ends) = match start(plan, shared.nursery.clone(), &mut letters, &mut early).await {
         Ok(started) => started,
         Err(error) => {
             let rest = leftover(early, letters, &record);
@@ -210,7 +209,7 @@ async fn run(arguments: Arguments) {
         sandbox_type: Some(SandboxType::None),
     });
     record.log.tell(0);
-    let mut live = Live::new(record, child, ends, again);
+    let mut live = Live::new(record, child, ends, again, shared.killer.clone());
     if let Some(attachment) = attachment {
         live.on_attach(attachment);
     }
@@ -221,7 +220,11 @@ async fn run(arguments: Arguments) {
     let Live { record, child, .. } = live;
     let stragglers = match ending {
         Ending::Over => child.release(),
-        Ending::Abandoned => None,
+        Ending::Abandoned => {
+            // An error means that the runtime is ending; dropping the child kills its group at least.
+            let _ = shared.killer.kill(child.pid()).await;
+            return;
+        }
     };
     let rest = leftover(VecDeque::new(), letters, &record);
     let record = Box::new(record);

@@ -8,7 +8,7 @@
 //! | `Opened` | handle | a door: a child that lets connections in, to be shut at shutdown |
 //! | `ChildGone` | itself | a child ended, reposted from supervision so that it comes after its own messages |
 //! | `Shutdown` | handle | end everything, politely at first |
-//! | `GraceOver` | timer | the polite part is over |
+//! | `GraceOver`, `GiveUp` | timers | the polite part is over; so is the other |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +23,9 @@ use crate::connection::{self, Connection, Conversation};
 use crate::peer::Peer;
 use crate::session::{self, Attach, Session};
 use crate::shared::Shared;
+
+/// How long programs may take to die of SIGKILL, and connections to close, at shutdown.
+const STUCK: Duration = Duration::from_secs(5);
 
 /// The reason peers hear when the executor shuts down.
 pub(crate) const GOODBYE: &str = "executor shuts down";
@@ -51,6 +54,7 @@ pub(crate) enum Message {
         done: oneshot::Sender<()>,
     },
     GraceOver,
+    GiveUp,
 }
 
 /// What the actor owns.
@@ -115,7 +119,8 @@ impl Actor for Root {
             Message::Opened(door) => state.on_opened(door),
             Message::ChildGone(child) => state.on_child_gone(child),
             Message::Shutdown { grace, done } => state.on_shutdown(&myself, grace, done),
-            Message::GraceOver => state.on_grace_over(),
+            Message::GraceOver => state.on_grace_over(&myself),
+            Message::GiveUp => state.on_give_up(),
         }
         state.shut_doors();
         if state.is_over() {
@@ -269,7 +274,7 @@ impl State {
         if let Some(waiting) = &mut self.ending {
             // Asked twice: no more patience.
             waiting.push(done);
-            self.on_grace_over();
+            self.on_grace_over(myself);
             return;
         }
         self.ending = Some(vec![done]);
@@ -288,13 +293,24 @@ impl State {
         drop(myself.send_after(grace, || Message::GraceOver));
     }
 
-    fn on_grace_over(&mut self) {
+    fn on_grace_over(&mut self, myself: &ActorRef<Message>) {
         for door in self.doors.values() {
             door.actor.kill();
         }
         for session in self.sessions.values() {
             let _ = session.cast(session::Message::Kill);
         }
+        drop(myself.send_after(STUCK, || Message::GiveUp));
+    }
+
+    /// What SIGKILL does not end is in the kernel's hands: nobody waits for it.
+    fn on_give_up(&mut self) {
+        if !self.sessions.is_empty() {
+            tracing::warn!(sessions = self.sessions.len(), "programs do not end");
+        }
+        self.sessions.clear();
+        self.connections.clear();
+        self.doors.clear();
     }
 
     /// At shutdown, shuts the doors behind the last connection.

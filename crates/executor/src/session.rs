@@ -154,11 +154,24 @@ struct Holder {
 #[derive(Debug)]
 struct Running {
     actor: ActorId,
-    letters: mpsc::UnboundedSender<Letter>,
+    /// Gone once the session has ended.
+    letters: Option<mpsc::UnboundedSender<Letter>>,
     /// Its place in the order of starts.
     number: u64,
     /// Calls that came after its loop had ended, before its record came.
     late: Vec<Call>,
+}
+
+impl Running {
+    /// Gives the letter back if nobody reads it any more.
+    fn send(&self, letter: Letter) -> Result<(), Letter> {
+        match &self.letters {
+            Some(letters) => letters
+                .send(letter)
+                .map_err(|mpsc::error::SendError(letter)| letter),
+            None => Err(letter),
+        }
+    }
 }
 
 impl Attached {
@@ -365,8 +378,7 @@ impl State {
             letters,
             again: sender.downgrade(),
             session: myself.clone(),
-            nursery: self.shared.nursery.clone(),
-            log_limit: self.shared.config.output_log,
+            shared: self.shared.clone(),
         };
         // The dropped reply tells of a failure.
         let Ok((actor, _)) =
@@ -379,7 +391,7 @@ impl State {
             id,
             Running {
                 actor: actor.get_id(),
-                letters: sender,
+                letters: Some(sender),
                 number: self.started,
                 late: Vec::new(),
             },
@@ -389,9 +401,7 @@ impl State {
 
     fn on_call(&mut self, id: String, call: Call) {
         if let Some(running) = self.live.get_mut(&id) {
-            if let Err(mpsc::error::SendError(Letter::Call(call))) =
-                running.letters.send(Letter::Call(call))
-            {
+            if let Err(Letter::Call(call)) = running.send(Letter::Call(call)) {
                 running.late.push(call);
             }
             return;
@@ -409,7 +419,7 @@ impl State {
     fn on_credit(&mut self, id: &str, ack: u64, window: u64) {
         match self.live.get(id) {
             // A loop that has just ended has sent everything.
-            Some(running) => drop(running.letters.send(Letter::Credit { ack, window })),
+            Some(running) => drop(running.send(Letter::Credit { ack, window })),
             None => self.archive.release(id, ack),
         }
     }
@@ -421,7 +431,7 @@ impl State {
             .values()
             .map(|running| {
                 let (ask, answer) = oneshot::channel();
-                let _ = running.letters.send(Letter::Describe(ask));
+                let _ = running.send(Letter::Describe(ask));
                 (running.number, answer)
             })
             .collect();
@@ -515,8 +525,10 @@ impl State {
     /// Kills everything at once and lets the root forget this session.
     fn end(&mut self) {
         self.ended = true;
-        // Their loops end when nobody can write to them any more, and kill their groups with that.
-        self.live.clear();
+        // Their loops end when nobody can write to them any more, and their programs are killed with that.
+        for running in self.live.values_mut() {
+            running.letters = None;
+        }
         self.archive.kill_stragglers();
         self.report_if_over();
     }
@@ -530,7 +542,7 @@ impl State {
     fn tell_all(&self, letter: impl Fn() -> Letter) {
         for running in self.live.values() {
             // A loop that has ended needs no news.
-            let _ = running.letters.send(letter());
+            let _ = running.send(letter());
         }
     }
 }

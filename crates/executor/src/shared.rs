@@ -6,6 +6,7 @@ use mainstay_wire::environment::EnvironmentInfo;
 
 use crate::config::Config;
 use crate::http::HttpClient;
+use crate::killer::Killer;
 use crate::nursery::Nursery;
 
 /// Set once at start.
@@ -15,6 +16,8 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     /// Facts about this host, as every client is told them.
     pub(crate) environment: Arc<EnvironmentInfo>,
+    /// Ends programs with their descendants.
+    pub(crate) killer: Killer,
     /// Where births of children are told.
     pub(crate) nursery: Nursery,
     /// Sends HTTP requests for all connections.

@@ -17,6 +17,7 @@ use super::log::Event;
 use super::record::Record;
 use super::stdin::Stdin;
 use super::{Attachment, Call, Letter, Order};
+use crate::killer::{Killed, Killer};
 use crate::outbox::{Gone, Reply};
 
 /// Output that may wait for places in the outbox of a client without credit before the program has to wait, in bytes
@@ -44,6 +45,9 @@ pub(super) struct Live {
     keeps_all: bool,
     credit: Credit,
     kill_at: Option<Instant>,
+    killer: Killer,
+    /// The killer is at work on this process.
+    killing: Option<Killed>,
 }
 
 struct Attached {
@@ -78,6 +82,7 @@ enum Wake {
     Output(ends::Reading),
     Written(std::io::Result<usize>),
     Time,
+    Killed,
 }
 
 impl Live {
@@ -87,6 +92,7 @@ impl Live {
         child: Child,
         ends: Ends,
         again: mpsc::WeakUnboundedSender<Letter>,
+        killer: Killer,
     ) -> Self {
         Self {
             record,
@@ -99,6 +105,8 @@ impl Live {
             keeps_all: false,
             credit: Credit::default(),
             kill_at: None,
+            killer,
+            killing: None,
         }
     }
 
@@ -122,6 +130,7 @@ impl Live {
                 }
                 Wake::Written(written) => self.on_written(written),
                 Wake::Time => self.on_time(),
+                Wake::Killed => self.killing = None,
             }
         }
     }
@@ -139,6 +148,7 @@ impl Live {
             reading = self.ends.read(), if reads => Wake::Output(reading),
             written = self.ends.write(&input), if !input.is_empty() => Wake::Written(written),
             () = sleep_until(next_time), if next_time.is_some() => Wake::Time,
+            () = killed(self.killing.as_mut()), if self.killing.is_some() => Wake::Killed,
         }
     }
 
@@ -147,7 +157,11 @@ impl Live {
             .attached
             .as_ref()
             .is_none_or(|attached| attached.cursor == self.record.log.next_seq());
-        self.record.log.is_closed() && sent && self.polls.is_empty() && self.kill_at.is_none()
+        self.record.log.is_closed()
+            && sent
+            && self.polls.is_empty()
+            && self.kill_at.is_none()
+            && self.killing.is_none()
     }
 
     /// Sends events in order while there is credit and a place; returns whether only places are missing.
@@ -245,7 +259,7 @@ impl Live {
     fn on_time(&mut self) {
         if self.kill_at.is_some_and(|at| at <= Instant::now()) {
             self.kill_at = None;
-            self.child.signal_group(Native::KILL);
+            self.kill();
         }
     }
 
@@ -377,15 +391,28 @@ impl Live {
                 };
             }
             // Also what an ended program left in its group and still holds its output open.
-            Some(_) | None => self.child.signal_group(Native::KILL),
+            Some(_) | None => self.kill(),
         }
         running
+    }
+
+    /// SIGKILL to the program and all that descends from it.
+    fn kill(&mut self) {
+        self.killing = Some(self.killer.kill(self.child.pid()));
     }
 }
 
 async fn place(attached: Option<&Attached>) -> Result<(), Gone> {
     match attached {
         Some(attached) => attached.to.outbox.place().await.map(drop),
+        None => std::future::pending().await,
+    }
+}
+
+async fn killed(killing: Option<&mut Killed>) {
+    match killing {
+        // An error means the same: nobody works on it any more.
+        Some(killing) => drop(killing.await),
         None => std::future::pending().await,
     }
 }

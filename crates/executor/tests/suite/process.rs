@@ -630,6 +630,31 @@ async fn a_terminate_reaches_the_whole_group() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_terminate_reaches_what_has_left_the_group() -> Result<()> {
+    let rig = Rig::start(Config::default()).await?;
+    let (mut client, _) = rig.session().await?;
+    for (id, script, tty) in [
+        (
+            "setsid",
+            "setsid -w sleep 100 & setsid -w sh -c 'sleep 100; :' & echo ready; wait",
+            false,
+        ),
+        (
+            "jobs",
+            "set -m; sleep 100 & (trap '' HUP; sleep 100; :) & echo ready; wait",
+            true,
+        ),
+    ] {
+        start(&mut client, sh_with(id, script, json!({"tty": tty}))).await?;
+        event(&mut client, id).await?;
+        ok(&mut client, "process/terminate", json!({"processId": id})).await?;
+        let story = follow(&mut client, id).await?;
+        assert_eq!((story.exit, story.shape.ends_with("xc")), (Some(137), true));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn t15_a_background_child_delays_the_close_only() -> Result<()> {
     let rig = Rig::start(Config::default()).await?;
     let (mut client, _) = rig.session().await?;
