@@ -29,6 +29,20 @@ async fn n6_2_the_129th_stream_is_reset() {
 }
 
 #[tokio::test]
+async fn n6_2_the_128th_place_is_for_whoever_is_validated_first() {
+    let mut rig = Rig::new().await;
+    let mut streams = Vec::new();
+    for number in 0..127 {
+        streams.push(rig.open(&format!("stream-{number}")).await);
+    }
+    let (_, slow) = rig.call("slow").await;
+    let mut fast = rig.open("fast").await;
+    slow.send(Verdict::Valid).unwrap();
+    rig.far.expect_reset("slow").await;
+    rig.echo(&mut fast).await;
+}
+
+#[tokio::test]
 async fn n6_2_the_33rd_validation_in_flight_is_reset_and_is_no_failure() {
     let mut rig = Rig::new().await;
     let mut waiting = Vec::new();
