@@ -154,6 +154,7 @@ fn model_a4_restarts_faults_nudges_and_a_shutdown() {
 fn model_a5_denials_stale_bundles_and_what_ends_a_pause() {
     let bounds = Bounds {
         generations: 2,
+        epochs: 2,
         registrations: &[(1, 1), (3, 2)],
         lookup_failures: &[Class::Offline, Class::Terminal, Class::Denied],
         dial_failures: &[Class::Dial, Class::Unauthorized],
