@@ -143,9 +143,15 @@ fn direct(
         timeout,
         ..DialOptions::default()
     };
+    if !headers.is_empty() && !keeps_secrets(&url) {
+        return Err(bad("headers need wss:// or a loopback host".to_owned()));
+    }
     for (name, value) in headers {
         let name = reqwest::header::HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| bad(format!("header name {name:?}")))?;
+        if is_the_upgrades(name.as_str()) {
+            return Err(bad(format!("header {name} belongs to the upgrade")));
+        }
         let mut secret = reqwest::header::HeaderValue::from_str(value.expose_secret())
             .map_err(|_| bad(format!("value of header {name}")))?;
         secret.set_sensitive(true);
@@ -161,6 +167,28 @@ fn direct(
     })
 }
 
+/// Headers are credentials: they go over TLS, or stay on this machine (`environment.md` 1.3).
+fn keeps_secrets(url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(url.trim()) else {
+        return false;
+    };
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    url.scheme() == "wss"
+        || host.eq_ignore_ascii_case("localhost")
+        || address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// Headers that the WebSocket upgrade sets itself.
+fn is_the_upgrades(name: &str) -> bool {
+    matches!(
+        name,
+        "connection" | "content-length" | "host" | "transfer-encoding" | "upgrade"
+    ) || name.starts_with("sec-websocket-")
+}
+
 fn bad(text: String) -> Error {
     ErrorKind::ConnectConfiguration { text }.into()
 }
@@ -171,5 +199,52 @@ impl fmt::Debug for Builder {
             .field("url", &self.url)
             .field("registry", &self.registry)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str, headers: &[(&str, &str)]) -> bool {
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), SecretString::from(*value)))
+            .collect();
+        direct(url.to_owned(), &headers, Duration::from_secs(1), None).is_err()
+    }
+
+    #[test]
+    fn e24_headers_stay_secret_and_leave_the_upgrade_alone() {
+        for url in [
+            "ws://localhost:1",
+            "ws://LOCALHOST:1",
+            "ws://127.9.9.9:1",
+            "ws://[::1]:1",
+            "wss://example.org",
+        ] {
+            assert!(!refused(url, &[("authorization", "Bearer x")]), "{url}");
+        }
+        assert!(refused(
+            "ws://example.org",
+            &[("authorization", "Bearer x")]
+        ));
+        assert!(!refused("ws://example.org", &[]));
+        for name in [
+            "Host",
+            "Connection",
+            "Upgrade",
+            "Content-Length",
+            "Transfer-Encoding",
+            "Sec-WebSocket-Key",
+        ] {
+            assert!(refused("wss://example.org", &[(name, "x")]), "{name}");
+        }
+        assert!(
+            refused("wss://example.org", &[("a", "1"), ("A", "2")]),
+            "twice"
+        );
+        assert!(refused("wss://example.org", &[("bad name", "1")]));
+        assert!(refused("wss://example.org", &[("a", "line\nbreak")]));
     }
 }

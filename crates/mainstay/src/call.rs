@@ -7,6 +7,7 @@ use std::time::Duration;
 use mainstay_wire::limits::MESSAGE;
 use mainstay_wire::{Call, envelope};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tracing::Instrument;
 
 use crate::error::{Delivery, Error, ErrorKind};
 use crate::link::{CloseRequest, Lane, LinkRef, QueuedCall, Reply, ToReader};
@@ -21,7 +22,22 @@ pub(crate) async fn call<C: Call>(
     lane: Lane,
     params: &C::Params,
 ) -> Result<C::Answer, Error> {
-    begin::<C>(link, gate, lane, params).await?.answer().await
+    // Names are the reference's, so that its dashboards work; never ids, commands, paths or hosts.
+    let span = tracing::debug_span!(
+        "codex.exec_server.request",
+        otel.name = C::METHOD,
+        otel.kind = "client",
+        method = C::METHOD,
+    );
+    async {
+        let begun = begin::<C>(link, gate, lane, params).await?;
+        tracing::trace!("request enqueued");
+        let answer = begun.answer().await;
+        tracing::trace!(success = answer.is_ok(), "response received");
+        answer
+    }
+    .instrument(span)
+    .await
 }
 
 /// [`call`] with a limit on the whole of it.
@@ -60,6 +76,14 @@ pub(crate) async fn begin<C: Call>(
     lane: Lane,
     params: &C::Params,
 ) -> Result<Begun<C>, Error> {
+    // Counted before admission.
+    tracing::event!(
+        target: "mainstay::metrics",
+        tracing::Level::TRACE,
+        monotonic_counter.exec_server_client_requests_total = 1_u64,
+        method = C::METHOD,
+        "request"
+    );
     if let Some(ended) = gate.ended() {
         return Err(replaced(ended, Delivery::NotSent));
     }

@@ -50,12 +50,20 @@ pub(crate) enum Target {
     Handed(Box<Link>),
 }
 
+/// The session to resume.
+#[derive(Debug)]
+pub(crate) struct Resume {
+    pub(crate) id: String,
+    /// Its executor announced that it hands an attached session over to the client that resumes it.
+    pub(crate) take_over: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(crate) op: Op,
     pub(crate) epoch: Epoch,
     pub(crate) target: Target,
-    pub(crate) resume: Option<String>,
+    pub(crate) resume: Option<Resume>,
     pub(crate) ports: Ports,
     pub(crate) setup: Arc<Setup>,
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
@@ -160,7 +168,7 @@ async fn run(work: Arguments) {
 async fn connect(
     epoch: Epoch,
     target: Target,
-    resume: Option<String>,
+    resume: Option<Resume>,
     ports: Ports,
     setup: &Setup,
     supervisor: &ActorRef<supervisor::Msg>,
@@ -257,7 +265,7 @@ async fn start(
 
 async fn initialize(
     link: &LinkRef,
-    resume: Option<String>,
+    resume: Option<Resume>,
     setup: &Setup,
     deadline: Instant,
     limit: Duration,
@@ -266,9 +274,10 @@ async fn initialize(
     let (_keeper, gate) = marks::gate();
     let params = InitializeParams {
         client_name: setup.config.client_name.clone(),
-        // Understood only by executors that can take over; a session resumed by its own client may always be taken.
-        mainstay: Some(features::announce(resume.is_some())),
-        resume_session_id: resume,
+        mainstay: Some(features::announce(
+            resume.as_ref().is_some_and(|resume| resume.take_over),
+        )),
+        resume_session_id: resume.map(|resume| resume.id),
     };
     let exchange = call::call::<Initialize>(link, &gate, Lane::Regular, &params);
     let answer = match timeout_at(deadline, exchange).await {

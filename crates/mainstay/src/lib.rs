@@ -77,7 +77,7 @@ pub use network::{
     ProxyMode, ProxyRules,
 };
 pub use outbound::{Outbound, OutboundPolicy};
-pub use process::{Exit, ExitStatus, Output, Process, SandboxType, Signal};
+pub use process::{Chunk, Exit, ExitStatus, Output, Process, ReadAnswer, SandboxType, Signal};
 pub use program::Program;
 pub use registry::RegistryConfig;
 pub use session::{ProcessEntry, Session};

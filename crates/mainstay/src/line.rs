@@ -8,11 +8,15 @@ use mainstay_session::event::Mode;
 use mainstay_session::ids::Gen;
 use mainstay_wire::Call;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::call;
 use crate::error::{Delivery, Error, ErrorKind};
 use crate::link::{CloseRequest, Lane, LinkRef};
 use crate::marks::{Ended, Gate};
+
+/// How long a clean-up call of a fail-fast view waits for a link: as long as a probe would.
+const CLEAN_UP_WAIT: Duration = Duration::from_secs(10);
 
 /// What the supervisor publishes about a session's link.
 #[derive(Clone, Debug)]
@@ -164,9 +168,20 @@ impl Line {
         self.in_session(result).await
     }
 
-    /// A clean-up call: it has its own slot and waits for a link whatever the caller's mode (4.9).
-    pub(crate) async fn clean_up<C: Call>(&self, params: &C::Params) -> Result<C::Answer, Error> {
-        let link = self.link(Mode::Wait).await?;
+    /// A clean-up call: it has its own slot and waits for a link whatever the caller's mode (4.9); in fail-fast mode
+    /// not longer than [`CLEAN_UP_WAIT`] (W21).
+    pub(crate) async fn clean_up<C: Call>(
+        &self,
+        mode: Mode,
+        params: &C::Params,
+    ) -> Result<C::Answer, Error> {
+        let link = match mode {
+            Mode::Wait => self.link(Mode::Wait).await?,
+            Mode::FailFast => match timeout(CLEAN_UP_WAIT, self.link(Mode::Wait)).await {
+                Ok(link) => link?,
+                Err(_) => self.link(Mode::FailFast).await?,
+            },
+        };
         self.call_on::<C>(&link, Lane::Cleanup, params).await
     }
 

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use mainstay_wire::extension::{Resize, ResizeParams};
-use mainstay_wire::process::{SignalCall, SignalParams, Terminate, TerminateParams};
+use mainstay_wire::process::{
+    Read, ReadParams, SignalCall, SignalParams, Terminate, TerminateParams,
+};
 use tokio::sync::watch;
 
-pub use mainstay_wire::process::{SandboxType, Signal};
+pub use mainstay_wire::process::{Chunk, ReadAnswer, SandboxType, Signal};
 
 use crate::command::TtySize;
 use crate::error::Error;
@@ -183,6 +185,46 @@ impl Process {
         }
     }
 
+    /// Reads the executor's log of this process after `after_seq`, at most `max_bytes` (but always one chunk), waiting
+    /// up to `wait` for something to report. Repeated when its link ends under it. A lost process answers with its
+    /// failure in [`ReadAnswer::failure`], closed and without a code (`session.md` 8.5).
+    ///
+    /// # Errors
+    /// The executor refuses, for example because it has forgotten the process.
+    pub async fn read_log(
+        &self,
+        after_seq: u64,
+        max_bytes: Option<u64>,
+        wait: Duration,
+    ) -> Result<ReadAnswer, Error> {
+        let lost = |error: &Error| ReadAnswer {
+            chunks: Vec::new(),
+            next_seq: after_seq.saturating_add(1),
+            exited: true,
+            exit_code: None,
+            closed: true,
+            failure: Some(error.to_string()),
+            sandbox_denied: false,
+            mainstay_first_seq: None,
+        };
+        if let Some(Exit::Lost(error)) = &self.progress.borrow().end {
+            return Ok(lost(error));
+        }
+        let params = ReadParams {
+            process_id: self.id().to_owned(),
+            after_seq: Some(after_seq),
+            max_bytes,
+            wait_ms: Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        };
+        let line = self.session.line();
+        match line.insist::<Read>(self.session.mode(), &params).await {
+            Err(error) if error.is_transport_closed() && line.failure().is_some() => {
+                Ok(lost(&error))
+            }
+            other => other,
+        }
+    }
+
     /// Sends a signal to the process group (in a terminal: to its foreground job). Once, whatever happens.
     ///
     /// # Errors
@@ -230,7 +272,11 @@ impl Process {
             .hold
             .table
             .send(ToTable::Cancelling(self.hold.key.clone()));
-        let answer = self.session.line().clean_up::<Terminate>(&params).await;
+        let answer = self
+            .session
+            .line()
+            .clean_up::<Terminate>(self.session.mode(), &params)
+            .await;
         let _ = self.hold.table.send(ToTable::Cancel(self.hold.key.clone()));
         answer.map(|answer| answer.running)
     }

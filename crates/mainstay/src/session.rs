@@ -120,7 +120,10 @@ impl Session {
             process_id: process_id.to_owned(),
             grace_ms: None,
         };
-        let answer = self.line().clean_up::<Terminate>(&params).await?;
+        let answer = self
+            .line()
+            .clean_up::<Terminate>(self.mode, &params)
+            .await?;
         Ok(answer.running)
     }
 

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | `Run` | caller | send, hand over, clean up |
 
+use mainstay_session::event::Mode;
 use mainstay_session::ids::Epoch;
 use mainstay_wire::process::{
     Start as StartCall, StartAnswer, StartParams, Terminate, TerminateParams,
@@ -195,7 +196,7 @@ async fn terminate(line: &Line, process_id: &str) {
         grace_ms: None,
     };
     loop {
-        match line.clean_up::<Terminate>(&params).await {
+        match line.clean_up::<Terminate>(Mode::Wait, &params).await {
             Err(error) if error.is_transport_closed() && line.failure().is_none() => {}
             Ok(_) | Err(_) => return,
         }

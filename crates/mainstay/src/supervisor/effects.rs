@@ -12,7 +12,7 @@ use crate::body_table::{self, BodyTable, ToBodies};
 use crate::environment::Snapshot;
 use crate::error::Error;
 use crate::features::Features;
-use crate::handshake::{self, Handshake, Target};
+use crate::handshake::{self, Handshake, Resume, Target};
 use crate::line::{Line, Slot};
 use crate::lookup::{self, Lookup};
 use crate::marks::{self, Ended};
@@ -226,9 +226,14 @@ impl State {
             tracing::error!(epoch = epoch.0, "nothing to dial");
             return;
         };
-        let resume = resume.and_then(|id| self.shelf.session_text(id).cloned());
+        let take_over = self
+            .newest()
+            .is_some_and(|entry| entry.session.features().take_over);
+        let resume = resume
+            .and_then(|id| self.shelf.session_text(id).cloned())
+            .map(|id| Resume { id, take_over });
         let ports = match &resume {
-            Some(id) => self.resuming(id, epoch),
+            Some(resume) => self.resuming(&resume.id, epoch),
             None => None,
         };
         let ports = match ports {

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod calls;
+mod files;
 mod policy;
 mod processes;
 mod retirement;

@@ -144,3 +144,28 @@ async fn a_dropped_environment_closes_its_link() {
     assert!(peer.next().await.is_none());
     assert!(session.failure().is_some());
 }
+
+#[tokio::test]
+async fn a_session_is_taken_over_only_where_the_executor_announced_it() {
+    for announced in [false, true] {
+        let (environment, _session, peer) =
+            Peer::session(json!({"mainstayTakeOver": announced})).await;
+        drop(peer);
+        let (near, mut peer) = Peer::pair();
+        environment
+            .claim_replacement()
+            .await
+            .unwrap()
+            .replace(near)
+            .await
+            .unwrap();
+        let asked = peer.expect("initialize").await;
+        assert_eq!(asked.params["resumeSessionId"], "session-1");
+        assert_eq!(
+            asked.params["mainstay"]["takeOver"]
+                .as_bool()
+                .unwrap_or(false),
+            announced
+        );
+    }
+}

@@ -41,11 +41,7 @@ pub struct OpenParams {
     /// Which file.
     pub path: PathUri,
     /// What for; reading when absent.
-    #[serde(
-        default,
-        deserialize_with = "crate::nullable::or_default",
-        skip_serializing_if = "OpenMode::is_read"
-    )]
+    #[serde(default, deserialize_with = "crate::nullable::or_default")]
     pub mode: OpenMode,
     /// What may be touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,12 +57,6 @@ pub enum OpenMode {
     Read,
     /// Writing, after creating or emptying it.
     Replace,
-}
-
-impl OpenMode {
-    fn is_read(&self) -> bool {
-        *self == Self::Read
-    }
 }
 
 /// Answer to `fs/open`.
