@@ -128,3 +128,50 @@ pub fn answer(status: StatusCode, text: &'static str) -> Response<Body> {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use hyper::{server::conn::http1, service::service_fn};
+    use tokio::{net::TcpListener, sync::mpsc};
+
+    use super::*;
+    use crate::dial::connect;
+
+    #[tokio::test]
+    async fn sockets_have_no_delay_at_both_ends_and_are_plain_tcp_where_they_can() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (upgraded, mut sockets) = mpsc::channel(1);
+        tokio::spawn(async move {
+            let (tcp, _) = listener.accept().await.unwrap();
+            let service = service_fn(move |mut request| {
+                let upgraded = upgraded.clone();
+                let socket = hyper::upgrade::on(&mut request);
+                tokio::spawn(async move {
+                    let _ = upgraded.send(unwrap(socket.await.unwrap()).unwrap()).await;
+                });
+                let answer = answer(StatusCode::SWITCHING_PROTOCOLS, "");
+                std::future::ready(Ok::<_, Infallible>(answer))
+            });
+            http1::Builder::new()
+                .serve_connection(TokioIo::new(tcp), service)
+                .with_upgrades()
+                .await
+        });
+        let mut near = connect("127.0.0.1", address.port()).await.unwrap();
+        assert!(near.nodelay().unwrap());
+        let request = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+        tokio::io::AsyncWriteExt::write_all(&mut near, request)
+            .await
+            .unwrap();
+        match sockets.recv().await.unwrap() {
+            (Stream::Tcp(far), read_already) => {
+                assert!(far.nodelay().unwrap());
+                assert!(read_already.is_empty());
+            }
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Dialling a WebSocket, with a reason for every failure.
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use hyper::{HeaderMap, Uri};
@@ -109,8 +109,11 @@ async fn attempt(url: &str, options: &DialOptions) -> Result<RawSocket, DialErro
 
 /// Connects to the first address that answers. The next one is tried as soon as one failed, and after
 /// [`NEXT_ADDRESS`] of silence: an address that leads nowhere must not eat the whole budget (RFC 8305).
-async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut addresses = lookup_host((host, port)).await?;
+pub(crate) async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    connect_any(lookup_host((host, port)).await?).await
+}
+
+async fn connect_any(mut addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
     let mut attempts = FuturesUnordered::new();
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "name has no address");
     loop {
@@ -244,5 +247,59 @@ impl fmt::Debug for DialOptions {
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .field("limits", &self.limits)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        net::{TcpListener, TcpSocket},
+        time::{Instant, pause},
+    };
+
+    use super::*;
+
+    /// A listener whose backlog is full: a connection to it neither succeeds nor fails.
+    async fn leading_nowhere() -> (SocketAddr, impl Sized) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = socket.local_addr().unwrap();
+        let listener = socket.listen(1).unwrap();
+        let mut waiting = Vec::new();
+        loop {
+            match timeout(NEXT_ADDRESS, TcpStream::connect(address)).await {
+                Ok(connected) => waiting.push(connected.unwrap()),
+                Err(_) => return (address, (listener, waiting)),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_leads_nowhere_delays_the_next_by_a_quarter_of_a_second() {
+        pause();
+        let (nowhere, _full) = leading_nowhere().await;
+        let good = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let started = Instant::now();
+        let addresses = [nowhere, good.local_addr().unwrap()];
+        let tcp = connect_any(addresses.into_iter()).await.unwrap();
+        assert_eq!(tcp.peer_addr().unwrap(), addresses[1]);
+        assert!((NEXT_ADDRESS..NEXT_ADDRESS * 2).contains(&started.elapsed()));
+    }
+
+    #[tokio::test]
+    async fn a_refused_address_delays_nothing_and_the_last_failure_is_told() {
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let refusing = closed.local_addr().unwrap();
+        drop(closed);
+        let good = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        pause();
+        let started = Instant::now();
+        let addresses = [refusing, good.local_addr().unwrap()];
+        connect_any(addresses.into_iter()).await.unwrap();
+        assert!(started.elapsed() < NEXT_ADDRESS);
+        let error = connect_any([refusing, refusing].into_iter()).await;
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        let error = connect_any(std::iter::empty()).await;
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

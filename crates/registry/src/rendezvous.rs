@@ -118,8 +118,7 @@ async fn admit(shared: &Shared, query: &str) -> Result<(Visitor, Welcome), Rejec
         Role::Harness => {
             let hub = shared
                 .router
-                .hub(&visitor.environment, &visitor.registration)
-                .filter(|hub| !hub.gone.is_cancelled());
+                .hub(&visitor.environment, &visitor.registration);
             let Some(hub) = hub else {
                 return reject(S::SERVICE_UNAVAILABLE, "route_unavailable");
             };

@@ -30,6 +30,8 @@ async fn a_close_reaches_the_peer_with_code_and_reason_and_what_was_sent_before(
     let window = Duration::from_millis(1500);
     let (mut near, mut far) = linked(Limits::direct()).await;
     far.sink.send("last".into()).await.unwrap();
+    tokio::time::pause();
+    let started = tokio::time::Instant::now();
     let closing = tokio::spawn(far.close(Close::restart(window), Duration::from_secs(5)));
     assert_eq!(near.source.recv().await.unwrap().unwrap(), "last");
     assert_eq!(near.source.recv().await.unwrap(), None);
@@ -42,6 +44,7 @@ async fn a_close_reaches_the_peer_with_code_and_reason_and_what_was_sent_before(
     assert_eq!(near.source.recv().await.unwrap(), None);
     // The answer to the close was written, so the other end does not sit out its five seconds.
     closing.await.unwrap();
+    assert_eq!(started.elapsed(), Duration::ZERO);
     assert!(matches!(
         near.sink.send("late".into()).await,
         Err(LinkError::Closed)

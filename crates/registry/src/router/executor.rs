@@ -63,9 +63,8 @@ async fn forward(hub: &Hub, source: &mut RawSource) -> Result<(), LinkError> {
             hub.forget(&stream);
         }
         if !stream.harness.deliver(frame, reset).await {
-            tracing::debug!("harness does not read: stream reset");
-            hub.reset(&stream);
-            stream.harness.cut.cancel();
+            tracing::debug!("harness does not read: its socket is cut off");
+            stream.harness.cut();
         }
     }
     Ok(())

@@ -35,12 +35,12 @@ pub(crate) struct Harness {
     to_executor: Arc<Semaphore>,
     patience: Duration,
     /// Set when the socket shall be dropped without a word: it does not read.
-    pub(super) cut: CancellationToken,
+    cut: CancellationToken,
 }
 
 impl Harness {
     /// Queues a frame for the harness. Waits for room as long as the limits say, a reset not at all; false if there
-    /// was none.
+    /// was none. Frames for a harness that is gone are dropped.
     pub(super) async fn deliver(&self, frame: Bytes, at_once: bool) -> bool {
         let patience = if at_once {
             Duration::ZERO
@@ -48,12 +48,19 @@ impl Harness {
             self.patience
         };
         match room(&self.to_harness, &frame, patience).await {
-            Some(share) => {
+            Room::Here(share) => {
                 self.outbox.send(compact(frame), share);
                 true
             }
-            None => false,
+            Room::Gone => true,
+            Room::None => false,
         }
+    }
+
+    /// Ends the socket; who waits for room waits no longer.
+    pub(super) fn cut(&self) {
+        self.to_harness.close();
+        self.cut.cancel();
     }
 }
 
@@ -77,15 +84,15 @@ pub(super) async fn serve(
     tokio::select! {
         ended = forward(hub, &harness, &mut source) => {
             tracing::debug!(?ended, "harness socket ended");
-            hub.reset_all(&harness);
+            harness.cut();
         }
-        () = harness.cut.cancelled() => hub.reset_all(&harness),
+        () = harness.cut.cancelled() => {}
         written = &mut writer => {
+            harness.cut();
             hub.reset_all(&harness);
             if let Ok(Ok(())) = written {
                 let _ = timeout(LINGER, drain(&mut source)).await;
             }
-            return;
         }
         () = hub.gone.cancelled() => {
             harness.outbox.close(Close::new(1001, "executor disconnected"));
@@ -96,6 +103,7 @@ pub(super) async fn serve(
             let _ = timeout(LINGER, goodbye).await;
         }
     }
+    hub.reset_all(&harness);
     writer.abort();
 }
 
@@ -139,8 +147,8 @@ async fn forward(
             hub.forget(&stream);
         }
         match room(&harness.to_executor, &frame, harness.patience).await {
-            Some(share) => hub.outbox.send(compact(frame), share),
-            None => {
+            Room::Here(share) => hub.outbox.send(compact(frame), share),
+            Room::Gone | Room::None => {
                 tracing::debug!("executor does not read: stream reset");
                 hub.reset(&stream);
                 let reset = relay::Frame::reset(&*stream.id).encode();
@@ -153,21 +161,26 @@ async fn forward(
     Ok(())
 }
 
+enum Room {
+    Here(OwnedSemaphorePermit),
+    /// Not within the time.
+    None,
+    /// The budget's socket has ended.
+    Gone,
+}
+
 /// Takes the share of a frame from a budget, waiting at most `patience`.
-async fn room(
-    budget: &Arc<Semaphore>,
-    frame: &Bytes,
-    patience: Duration,
-) -> Option<OwnedSemaphorePermit> {
+async fn room(budget: &Arc<Semaphore>, frame: &Bytes, patience: Duration) -> Room {
     // A message is at most 262,144 bytes.
     let cost = (frame.len() + OVERHEAD) as u32;
     if let Ok(share) = budget.clone().try_acquire_many_owned(cost) {
-        return Some(share);
+        return Room::Here(share);
     }
-    timeout(patience, budget.clone().acquire_many_owned(cost))
-        .await
-        .ok()?
-        .ok()
+    match timeout(patience, budget.clone().acquire_many_owned(cost)).await {
+        Ok(Ok(share)) => Room::Here(share),
+        Ok(Err(_)) => Room::Gone,
+        Err(_) => Room::None,
+    }
 }
 
 fn compact(frame: Bytes) -> Bytes {

@@ -101,21 +101,21 @@ impl Hub {
         }
     }
 
-    /// Forgets a stream; its id is free again.
-    pub(crate) fn forget(&self, stream: &Stream) {
-        stream.open.store(false, Ordering::Relaxed);
-        let mut streams = self.streams();
-        if let Some(found) = streams.get(&stream.id)
-            && std::ptr::eq(&**found, stream)
-        {
-            streams.remove(&stream.id);
+    /// Forgets a stream; its id is free again. False if that happened before.
+    pub(crate) fn forget(&self, stream: &Stream) -> bool {
+        // An entry goes only here, so that an open stream is the one of its id.
+        let was_open = stream.open.swap(false, Ordering::Relaxed);
+        if was_open {
+            self.streams().remove(&stream.id);
         }
+        was_open
     }
 
-    /// Forgets a stream and tells the executor.
+    /// Forgets a stream and tells the executor, unless that happened before: the id may be another's by now.
     pub(crate) fn reset(&self, stream: &Stream) {
-        self.forget(stream);
-        self.outbox.send_free(Frame::reset(&*stream.id).encode());
+        if self.forget(stream) {
+            self.outbox.send_free(Frame::reset(&*stream.id).encode());
+        }
     }
 
     /// Resets every stream of a harness that is gone.

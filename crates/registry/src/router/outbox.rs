@@ -89,3 +89,50 @@ async fn announced(closing: &mut watch::Receiver<Option<Close>>) -> Close {
         Err(_) => Close::going_away(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mainstay_link::{DialOptions, Frame, Limits, accept, dial_raw};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_queued_before_the_end_leaves_before_the_close_frame() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap());
+        let (upgraded, mut sockets) = mpsc::channel(1);
+        let service = move |mut request: hyper::Request<hyper::body::Incoming>, _peer| {
+            let upgraded = upgraded.clone();
+            async move {
+                match accept::upgrade(&mut request, Limits::rendezvous()) {
+                    Ok((answer, socket)) => {
+                        tokio::spawn(async move { upgraded.send(socket.await.unwrap()).await });
+                        answer
+                    }
+                    Err(refusal) => refusal,
+                }
+            }
+        };
+        let stop = std::future::pending();
+        tokio::spawn(accept::serve(listener, Default::default(), service, stop));
+        let near = dial_raw(&url, &DialOptions::rendezvous()).await.unwrap();
+        let mut far = sockets.recv().await.unwrap();
+
+        let (outbox, queue) = outbox();
+        let frames = ["one", "two", "three"];
+        for frame in frames {
+            outbox.send_free(frame.into());
+        }
+        let announced = watch::Sender::new(Some(Close::new(1012, "window-ms=7")));
+        write(near.sink, queue, announced.subscribe())
+            .await
+            .unwrap();
+        for frame in frames {
+            let received = far.source.recv().await.unwrap();
+            assert_eq!(received, Some(Frame::Binary(frame.into())));
+        }
+        assert_eq!(far.source.recv().await.unwrap(), None);
+        assert_eq!(far.source.closed().unwrap().reason, "window-ms=7");
+    }
+}

@@ -19,13 +19,22 @@ async fn a_new_registration_is_announced_once_its_executor_is_connected() {
     let answer = rig.announcement("something-else").await;
     assert_eq!(answer.json(), json!({ "executor_registration_id": old }));
 
-    let mut waiting = Box::pin(rig.announcement(&old));
-    assert!(futures_util::poll!(&mut waiting).is_pending());
+    let rig = std::sync::Arc::new(rig);
+    let waiting = tokio::spawn({
+        let (rig, old) = (rig.clone(), old.clone());
+        async move { rig.announcement(&old).await }
+    });
     let registered = rig.register(&hybrid_key(2)).await;
     let new = text(&registered, "executor_registration_id");
-    assert!(futures_util::poll!(&mut waiting).is_pending());
+    // Registered is not connected: later requests are answered, and this one still waits.
+    for _ in 0..5 {
+        let body = json!({ "harness_public_key": hybrid_key(3) });
+        let answer = rig.post("connect", &rig.harness, &body).await;
+        assert_eq!(answer.refusal().1, "environment_offline");
+    }
+    assert!(!waiting.is_finished());
     let _new = Peer::dial(text(&registered, "url")).await;
-    let answer = waiting.await;
+    let answer = waiting.await.unwrap();
     assert_eq!(answer.json(), json!({ "executor_registration_id": new }));
 }
 

@@ -52,6 +52,7 @@ async fn a_harness_that_does_not_read_is_reset_after_10_s_and_its_neighbour_lose
     assert!(matches!(frame.body, Body::Reset { .. }));
     // What had left before is there, then the socket ends.
     stuck.end().await;
+    assert!(started.elapsed() < Duration::from_secs(11));
 }
 
 #[tokio::test]
