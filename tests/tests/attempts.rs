@@ -106,7 +106,9 @@ async fn a3_a_refused_startup_is_tried_again_by_the_next_callers_together() {
     let (observed, mut outcomes) = mpsc::unbounded_channel();
     let environment = Environment::builder()
         .url(proxy.url("ws"))
-        .observer(Arc::new(move |outcome, _| drop(observed.send(outcome))))
+        .observer(Arc::new(move |outcome, _| {
+            let _ = observed.send(outcome);
+        }))
         .spawn()
         .await
         .unwrap();

@@ -4,7 +4,7 @@
 //! * [`frozen_clock`]: a runtime whose time moves only when a test says so, while real sockets work.
 //! * [`rpc_client`]: a minimal JSON-RPC client that can also send what no client should.
 //! * [`registry_front`]: a registry that does what the script says, before a real one.
-//! * [`reference`]: the reference's own programs, as real processes.
+//! * [`mod@reference`]: the reference's own programs, as real processes.
 //! * [`responses_api`]: a stand-in for a model's API, so that the reference's agent runs commands without a model.
 //! * [`http_server`]: the small HTTP server of the recorded conversations.
 //!
