@@ -127,6 +127,14 @@ async fn a_new_size_reaches_the_command() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_command_that_closes_its_terminal_first_keeps_its_exit_code() -> Result<()> {
+    let script = "exec 0<&- 1>&- 2>&-; sleep 0.2; exit 7";
+    let (_place, mut seat) = run_in_seat(&[], &["sh", "-c", script]).await?;
+    assert_eq!(seat.code().await?, Some(7), "not hung up");
+    Ok(())
+}
+
+#[tokio::test]
 async fn keys_go_to_the_command_and_the_terminal_is_restored() -> Result<()> {
     let (_place, mut seat) = run_in_seat(
         &[],

@@ -21,6 +21,9 @@ pub(crate) struct Ends {
     stdin: Option<AsyncFd<OwnedFd>>,
     first: Option<Output>,
     second: Option<Output>,
+    /// A terminal that nobody has open. Ours stays open until the program has exited: closing it would hang up, and so
+    /// kill, one that has closed its input and output and goes on, or only has not come to its exit yet.
+    deserted: Option<Output>,
 }
 
 /// One place where output comes out.
@@ -62,6 +65,7 @@ impl Ends {
                 .transpose()?,
             first: output(Stream::Stdout, stdout)?,
             second: output(Stream::Stderr, stderr)?,
+            deserted: None,
         })
     }
 
@@ -75,6 +79,7 @@ impl Ends {
                 end,
             }),
             second: None,
+            deserted: None,
         })
     }
 
@@ -152,7 +157,8 @@ impl Ends {
             Some((stream, bytes)) => Found::Output(stream, bytes),
             None => {
                 if place == 0 {
-                    self.first = None;
+                    let ended = self.first.take();
+                    self.deserted = ended.filter(|output| output.stream == Stream::Pty);
                 } else {
                     self.second = None;
                 }
