@@ -88,12 +88,27 @@ impl Ends {
         self.first.is_none() && self.second.is_none()
     }
 
-    /// Waits for output, or the end of one of the streams; give it to [`Ends::take`]. Never returns once all have ended.
-    /// Cancel-safe.
+    /// Waits for output, or the end of one of the streams, standard output first; give it to [`Ends::take`], and look at
+    /// [`Ends::read_other`] then. Never returns once all have ended. Cancel-safe.
     pub(crate) async fn read(&self) -> Reading {
         tokio::select! {
+            biased;
             found = read(self.first.as_ref()) => Reading(0, found),
             found = read(self.second.as_ref()) => Reading(1, found),
+        }
+    }
+
+    /// What standard error has at once: it comes after the standard output that was there before it, and does not wait for
+    /// the end of more.
+    pub(crate) fn read_other(&mut self) -> Option<Found> {
+        let output = self.second.as_ref()?;
+        let filled = output
+            .end
+            .try_io(Interest::READABLE, |_| Ok(output.fill()?));
+        match filled {
+            Ok(bytes) if bytes.is_empty() => Some(self.take(Reading(1, None))),
+            Ok(bytes) => Some(Found::Output(output.stream, bytes)),
+            Err(_) => None,
         }
     }
 

@@ -127,6 +127,9 @@ impl Live {
                 Wake::Output(reading) => {
                     let found = self.ends.take(reading);
                     self.on_found(found);
+                    if let Some(found) = self.ends.read_other() {
+                        self.on_found(found);
+                    }
                 }
                 Wake::Written(written) => self.on_written(written),
                 Wake::Time => self.on_time(),
