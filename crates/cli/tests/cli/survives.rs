@@ -18,14 +18,8 @@ use crate::BIN;
 /// 64 MiB, in KiB.
 const MEMORY: u64 = 64 * 1024;
 
-/// Lines of the default run; `MAINSTAY_TEST_ALL` runs the whole 20,000,000.
-fn lines() -> u64 {
-    if std::env::var_os("MAINSTAY_TEST_ALL").is_some() {
-        20_000_000
-    } else {
-        4_000_000
-    }
-}
+/// 169 MB as text.
+const LINES: u64 = 20_000_000;
 
 fn expected(lines: u64) -> [u8; 32] {
     let mut hash = Sha256::new();
@@ -101,9 +95,8 @@ fn plan() -> Plan {
 async fn a_long_output_over_a_cut_every_three_megabytes_direct() -> Result<()> {
     let place = Place::direct(BIN).await?;
     let proxy = FaultProxy::start(place.executor_addr()?, plan(), Seed::from_env(1)).await?;
-    let lines = lines();
-    let run = Place::at(BIN, &proxy.url("ws")).run(&["--", "seq", "1", &lines.to_string()]);
-    survive(run, &place, &proxy, lines).await
+    let run = Place::at(BIN, &proxy.url("ws")).run(&["--", "seq", "1", &LINES.to_string()]);
+    survive(run, &place, &proxy, LINES).await
 }
 
 #[tokio::test]
@@ -113,8 +106,7 @@ async fn a_long_output_over_a_cut_every_three_megabytes_relayed() -> Result<()> 
     let proxy = FaultProxy::start(registry, plan(), Seed::from_env(2)).await?;
     let front = RegistryFront::start(registry).await?;
     front.set_relay(Some(proxy.addr()));
-    let lines = lines();
-    let mut run = place.run(&["--", "seq", "1", &lines.to_string()]);
+    let mut run = place.run(&["--", "seq", "1", &LINES.to_string()]);
     run.env("MAINSTAY_REGISTRY", front.url());
-    survive(run, &place, &proxy, lines).await
+    survive(run, &place, &proxy, LINES).await
 }
