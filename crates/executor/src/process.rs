@@ -187,6 +187,7 @@ async fn run(arguments: Arguments) {
         tty: plan.terminal.is_some(),
         has_stdin: plan.terminal.is_some() || plan.pipe_stdin,
         stdin_closed: false,
+        keeps_all: false,
         log: Log::new(shared.config.output_log),
         writes: WriteIds::default(),
     };

@@ -8,7 +8,7 @@
 //! | `Opened` | handle | a door: a child that lets connections in, to be shut at shutdown |
 //! | `ChildGone` | itself | a child ended, reposted from supervision so that it comes after its own messages |
 //! | `Shutdown` | handle | end everything, politely at first |
-//! | `GraceOver`, `GiveUp` | timers | the polite part is over; so is the other |
+//! | `CutOff`, `GraceOver`, `GiveUp` | timers | farewells, the polite part, all patience are over |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,10 @@ use crate::peer::Peer;
 use crate::session::{self, Attach, Session};
 use crate::shared::Shared;
 
-/// How long programs may take to die of SIGKILL, and connections to close, at shutdown.
+/// How long peers may take to read the farewell at shutdown.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long programs may take to die of SIGKILL at shutdown.
 const STUCK: Duration = Duration::from_secs(5);
 
 /// The reason peers hear when the executor shuts down.
@@ -53,6 +56,7 @@ pub(crate) enum Message {
         grace: Duration,
         done: oneshot::Sender<()>,
     },
+    CutOff,
     GraceOver,
     GiveUp,
 }
@@ -80,6 +84,7 @@ pub(crate) struct Door {
 /// An open connection.
 #[derive(Debug)]
 struct Open {
+    actor: ActorCell,
     connection: Connection,
     /// Dropped when it ends, for whoever waits for that.
     _ended: Option<oneshot::Sender<()>>,
@@ -119,6 +124,7 @@ impl Actor for Root {
             Message::Opened(door) => state.on_opened(door),
             Message::ChildGone(child) => state.on_child_gone(child),
             Message::Shutdown { grace, done } => state.on_shutdown(&myself, grace, done),
+            Message::CutOff => state.on_cut_off(),
             Message::GraceOver => state.on_grace_over(&myself),
             Message::GiveUp => state.on_give_up(),
         }
@@ -186,6 +192,7 @@ impl State {
                 self.connections.insert(
                     actor.get_id(),
                     Open {
+                        actor: actor.get_cell(),
                         connection,
                         _ended: ended,
                     },
@@ -290,7 +297,14 @@ impl State {
         for session in self.sessions.values() {
             let _ = session.cast(session::Message::Quit);
         }
+        drop(myself.send_after(FAREWELL, || Message::CutOff));
         drop(myself.send_after(grace, || Message::GraceOver));
+    }
+
+    fn on_cut_off(&mut self) {
+        for open in self.connections.values() {
+            open.actor.kill();
+        }
     }
 
     fn on_grace_over(&mut self, myself: &ActorRef<Message>) {

@@ -41,8 +41,6 @@ pub(super) struct Live {
     pub(super) stdin: Stdin,
     polls: Vec<Poll>,
     attached: Option<Attached>,
-    /// Whether the client of the last attachment grants credit: then nothing it has not acknowledged is forgotten.
-    keeps_all: bool,
     credit: Credit,
     kill_at: Option<Instant>,
     killer: Killer,
@@ -102,7 +100,6 @@ impl Live {
             stdin: Stdin::default(),
             polls: Vec::new(),
             attached: None,
-            keeps_all: false,
             credit: Credit::default(),
             kill_at: None,
             killer,
@@ -211,7 +208,7 @@ impl Live {
         }
         let log = &self.record.log;
         match &self.attached {
-            _ if self.keeps_all => !log.is_full(),
+            _ if self.record.keeps_all => !log.is_full(),
             Some(attached) => !log.exceeds(attached.cursor, UNSENT_BYTES, UNSENT_CHUNKS),
             None => true,
         }
@@ -226,7 +223,7 @@ impl Live {
         match found {
             Found::Output(stream, bytes) => {
                 self.record.log.output(stream, bytes);
-                if !self.keeps_all {
+                if !self.record.keeps_all {
                     self.record.log.evict();
                 }
             }
@@ -279,8 +276,8 @@ impl Live {
 
     pub(super) fn on_attach(&mut self, to: Attachment) {
         self.on_detach();
-        self.keeps_all = to.credit;
-        if !self.keeps_all {
+        self.record.keeps_all = to.credit;
+        if !self.record.keeps_all {
             self.record.log.evict();
         }
         self.credit.restart();

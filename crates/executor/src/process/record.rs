@@ -25,6 +25,8 @@ pub(crate) struct Record {
     pub(crate) has_stdin: bool,
     /// Whether its client, or the program itself, closed it since.
     pub(crate) stdin_closed: bool,
+    /// Whether its client grants credit: what it has not acknowledged is not forgotten to save memory.
+    pub(crate) keeps_all: bool,
     /// Everything that happened.
     pub(crate) log: Log,
     /// Accepted writes.
@@ -141,6 +143,7 @@ mod tests {
             tty: false,
             has_stdin: true,
             stdin_closed: false,
+            keeps_all: false,
             log,
             writes: WriteIds::default(),
         }

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::process::record::Record;
 
-/// Output kept of all ended processes of one session together; beyond it the oldest process keeps its facts only.
+/// Output kept of all ended processes of one session together; beyond it the oldest ones keep their facts only, except
+/// those whose client grants credit and so was promised all of it.
 const OUTPUT: usize = 64 * limits::MIB;
 
 /// Ended processes remembered per session; beyond it the oldest is forgotten early.
@@ -105,7 +106,9 @@ impl Archive {
         }
         if self.bytes > OUTPUT {
             for (_, id, _) in &self.order {
-                if let Some(kept) = self.records.get_mut(id) {
+                if let Some(kept) = self.records.get_mut(id)
+                    && !kept.record.keeps_all
+                {
                     self.bytes -= kept.record.log.bytes();
                     kept.record.log.release(u64::MAX, 0..0);
                 }
@@ -126,5 +129,76 @@ impl Archive {
         {
             self.bytes -= kept.record.log.bytes();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_wire::process::Stream;
+
+    use super::*;
+    use crate::process::log::Log;
+
+    fn record(id: usize, keeps_all: bool) -> Record {
+        let mut log = Log::new(32 * limits::MIB);
+        log.output(Stream::Stdout, vec![0; 4 * limits::MIB]);
+        log.exit(0);
+        log.close();
+        Record {
+            id: id.to_string(),
+            argv: vec![],
+            tty: false,
+            has_stdin: false,
+            stdin_closed: false,
+            keeps_all,
+            log,
+            writes: Default::default(),
+        }
+    }
+
+    fn bytes(archive: &mut Archive, id: usize) -> usize {
+        archive.get(&id.to_string()).unwrap().log.bytes()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_lose_their_output_first_unless_it_was_promised() {
+        let mut archive = Archive::default();
+        for id in 0..18 {
+            archive.add(
+                id,
+                record(id as usize, id == 0),
+                None,
+                Duration::from_secs(80),
+            );
+        }
+        let kept: Vec<bool> = (0..18).map(|id| bytes(&mut archive, id) > 0).collect();
+        assert_eq!(kept[..4], [true, false, false, true]);
+        assert_eq!(archive.get("1").unwrap().log.exit_code(), Some(0));
+        assert!(archive.bytes <= OUTPUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_is_forgotten_in_its_time() {
+        let mut archive = Archive::default();
+        let retention = Duration::from_secs(80);
+        assert!(archive.add(0, record(0, false), None, retention));
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert!(!archive.add(1, record(1, false), None, retention));
+        tokio::time::advance(Duration::from_secs(49)).await;
+        assert_eq!(archive.sweep(), Some(Duration::from_secs(1)));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(archive.sweep(), Some(Duration::from_secs(30)));
+        assert!(archive.get("0").is_none() && archive.get("1").is_some());
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert_eq!(archive.sweep(), None);
+        assert_eq!((archive.get("1").is_none(), archive.bytes), (true, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_acknowledgement_frees_the_output() {
+        let mut archive = Archive::default();
+        archive.add(0, record(0, true), None, Duration::from_secs(80));
+        archive.release("0", 1);
+        assert_eq!((bytes(&mut archive, 0), archive.bytes), (0, 0));
     }
 }

@@ -358,3 +358,18 @@ async fn shutdown_asks_programs_to_end_and_kills_those_that_do_not() -> Result<(
     assert!(rig.connect().await.is_err());
     Ok(())
 }
+
+#[tokio::test]
+async fn a_peer_that_reads_nothing_does_not_hold_up_the_shutdown() -> Result<()> {
+    let rig = Rig::start(Config::default()).await?;
+    let (mut client, _) = rig.session().await?;
+    client
+        .send("process/start", sh("p", "exec cat /dev/zero"))
+        .await?;
+    // The flood has begun, and nobody reads it.
+    event(&mut client, "p").await?;
+    let grace = std::time::Duration::from_secs(600);
+    let shutdown = rig.executor.shutdown(grace);
+    tokio::time::timeout(std::time::Duration::from_secs(60), shutdown).await?;
+    Ok(())
+}
