@@ -163,13 +163,11 @@ struct Running {
 }
 
 impl Running {
-    /// Gives the letter back if nobody reads it any more.
-    fn send(&self, letter: Letter) -> Result<(), Letter> {
+    /// Returns the letter if nobody reads it any more.
+    fn send(&self, letter: Letter) -> Option<Letter> {
         match &self.letters {
-            Some(letters) => letters
-                .send(letter)
-                .map_err(|mpsc::error::SendError(letter)| letter),
-            None => Err(letter),
+            Some(letters) => letters.send(letter).err().map(|unread| unread.0),
+            None => Some(letter),
         }
     }
 }
@@ -401,7 +399,7 @@ impl State {
 
     fn on_call(&mut self, id: String, call: Call) {
         if let Some(running) = self.live.get_mut(&id) {
-            if let Err(Letter::Call(call)) = running.send(Letter::Call(call)) {
+            if let Some(Letter::Call(call)) = running.send(Letter::Call(call)) {
                 running.late.push(call);
             }
             return;
