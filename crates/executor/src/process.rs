@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_wire::RpcError;
-use mainstay_wire::extension::{ProcessEntry, Size};
+use mainstay_wire::extension::{ProcessEntry, ResizeParams, Size};
 use mainstay_wire::process::{
     ReadParams, SandboxType, Signal, StartAnswer, TerminateAnswer, WriteParams,
 };
@@ -110,6 +110,15 @@ pub(crate) enum Order {
     Terminate(Option<Duration>),
     /// `mainstay/resize`.
     Resize(Size),
+}
+
+impl From<ResizeParams> for Order {
+    fn from(params: ResizeParams) -> Self {
+        Self::Resize(Size {
+            rows: params.rows,
+            cols: params.cols,
+        })
+    }
 }
 
 /// Where events go, and what the client understands.

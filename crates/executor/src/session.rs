@@ -14,29 +14,33 @@
 //! | `Quit`, `Kill` | root | the executor shuts down: SIGTERM to everything, SIGKILL |
 //! | `Stop` | root | nobody can reach this session any more |
 
+mod answers;
 mod archive;
+mod running;
 
 use std::collections::HashMap;
 
 use mainstay_link::Close;
 use mainstay_wire::environment::EnvironmentInfo;
-use mainstay_wire::extension::{ProcessesAnswer, ResizeParams, Size};
+use mainstay_wire::extension::ProcessesAnswer;
 use mainstay_wire::initialize::InitializeAnswer;
-use mainstay_wire::process::{StartParams, TerminateAnswer, WriteAnswer, WriteStatus};
+use mainstay_wire::process::StartParams;
 use mainstay_wire::{Empty, RpcError};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use rustix::process::Pid;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
+use answers::{answer_ended, answer_unknown};
 use archive::Archive;
+use running::Running;
 
 use crate::connection::{Connection, ConnectionId};
 use crate::outbox::Reply;
 use crate::peer::Peer;
 use crate::process::record::Record;
 use crate::process::spawn::Plan;
-use crate::process::{self, Attachment, Call, Letter, Order, Process, StartError};
+use crate::process::{self, Attachment, Call, Letter, Process, StartError};
 use crate::root;
 use crate::shared::Shared;
 
@@ -149,27 +153,6 @@ struct Holder {
     connection: Connection,
     attachment: Attachment,
     peer: Peer,
-}
-
-#[derive(Debug)]
-struct Running {
-    actor: ActorId,
-    /// Gone once the session has ended.
-    letters: Option<mpsc::UnboundedSender<Letter>>,
-    /// Its place in the order of starts.
-    number: u64,
-    /// Calls that came after its loop had ended, before its record came.
-    late: Vec<Call>,
-}
-
-impl Running {
-    /// Returns the letter if nobody reads it any more.
-    fn send(&self, letter: Letter) -> Option<Letter> {
-        match &self.letters {
-            Some(letters) => letters.send(letter).err().map(|unread| unread.0),
-            None => Some(letter),
-        }
-    }
 }
 
 impl Attached {
@@ -547,42 +530,3 @@ impl State {
 
 /// Close code for a connection whose session was taken over: our own, from the range for applications.
 const TAKEN_OVER: u16 = 4010;
-
-/// Answers a request about a process that has ended.
-fn answer_ended(record: &mut Record, call: Call, first_seq: bool) {
-    let Call { reply, order } = call;
-    match order {
-        Order::Read(params) => reply.frame(|id| record.read(id, &params, first_seq)),
-        Order::Write(params) => process::answer_late(record, reply, &params.write_id),
-        Order::CloseStdin if record.has_stdin => reply.ok(WriteAnswer {
-            status: WriteStatus::Accepted,
-        }),
-        Order::CloseStdin => reply.ok(WriteAnswer {
-            status: WriteStatus::StdinClosed,
-        }),
-        Order::Signal(_) | Order::Resize(_) => reply.ok(Empty {}),
-        Order::Terminate(_) => reply.ok(TerminateAnswer { running: false }),
-    }
-}
-
-/// Answers a request about a process nobody knows.
-fn answer_unknown(id: &str, call: Call) {
-    let Call { reply, order } = call;
-    match order {
-        Order::Read(_) => reply.err(RpcError::unknown_process(id)),
-        Order::Write(_) | Order::CloseStdin => reply.ok(WriteAnswer {
-            status: WriteStatus::UnknownProcess,
-        }),
-        Order::Signal(_) | Order::Resize(_) => reply.ok(Empty {}),
-        Order::Terminate(_) => reply.ok(TerminateAnswer { running: false }),
-    }
-}
-
-impl From<ResizeParams> for Order {
-    fn from(params: ResizeParams) -> Self {
-        Self::Resize(Size {
-            rows: params.rows,
-            cols: params.cols,
-        })
-    }
-}
