@@ -61,6 +61,7 @@ impl Executor {
     /// # Errors
     /// When the actor system refuses.
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        crate::dispositions::keep_from_programs();
         let shared = Arc::new(Shared {
             environment: Arc::new(crate::environment::info(&config)),
             config,

@@ -16,6 +16,7 @@ pub mod config_read;
 mod connection;
 mod descent;
 mod dispatch;
+mod dispositions;
 mod environment;
 mod executor;
 pub mod files;

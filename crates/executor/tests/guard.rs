@@ -98,6 +98,8 @@ impl Guarded {
             .args(["--exact", "entry", "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(MARK, &mark)
+            // A job of its own, as a shell makes it: SIGTSTP means nothing to a group that nobody in the session watches over.
+            .process_group(0)
             .stdout(Stdio::piped());
         if let Some(user) = user {
             command.uid(user).gid(user).current_dir("/");
