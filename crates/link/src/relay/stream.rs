@@ -97,7 +97,8 @@ impl Inbound {
     pub(super) fn deliver(&self, message: Bytes) -> bool {
         let bytes = message.len();
         let before = self.life.undelivered.fetch_add(bytes, Ordering::Relaxed);
-        if before > 0 && before + bytes > limits::RELAY_INBOUND_BYTES {
+        // One message alone always fits: it is at most half of this.
+        if before + bytes > limits::RELAY_INBOUND_BYTES {
             return false;
         }
         match self.queue.try_send(message) {
