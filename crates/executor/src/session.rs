@@ -26,10 +26,11 @@ use mainstay_wire::extension::ProcessesAnswer;
 use mainstay_wire::initialize::InitializeAnswer;
 use mainstay_wire::process::StartParams;
 use mainstay_wire::{Empty, RpcError};
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, MessagingErr, SupervisionEvent};
 use rustix::process::Pid;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
 
 use answers::{answer_ended, answer_unknown};
 use archive::Archive;
@@ -144,9 +145,16 @@ pub(crate) struct State {
     /// Processes started so far.
     started: u64,
     archive: Archive,
+    /// Under way while nobody is attached. Timers end with the session.
+    expiry: Option<Timer>,
+    /// Under way while ended processes are remembered.
+    sweep: Option<Timer>,
     /// Whether the retention is over, the client ended the session, or the executor shuts down.
     ended: bool,
 }
+
+/// A message to itself that is under way.
+type Timer = AbortOnDropHandle<Result<(), MessagingErr<Message>>>;
 
 #[derive(Debug)]
 struct Holder {
@@ -188,6 +196,8 @@ impl Actor for Session {
             live: HashMap::new(),
             started: 0,
             archive: Archive::default(),
+            expiry: None,
+            sweep: None,
             ended: false,
         })
     }
@@ -299,6 +309,7 @@ impl State {
         }
         let connection = attach.connection.id();
         self.epoch += 1;
+        self.expiry = None;
         self.holder = Some(Holder {
             connection: attach.connection,
             attachment: attach.attachment.clone(),
@@ -324,11 +335,9 @@ impl State {
         self.epoch += 1;
         self.tell_all(|| Letter::Detach);
         let epoch = self.epoch;
-        drop(
-            myself.send_after(self.shared.config.session_retention, move || {
-                Message::Expire(epoch)
-            }),
-        );
+        let expire = move || Message::Expire(epoch);
+        let timer = myself.send_after(self.shared.config.session_retention, expire);
+        self.expiry = Some(AbortOnDropHandle::new(timer));
     }
 
     async fn on_start(&mut self, myself: &ActorRef<Message>, params: StartParams, reply: Reply) {
@@ -466,7 +475,8 @@ impl State {
             .archive
             .add(running.number, record, stragglers, retention)
         {
-            drop(myself.send_after(retention, || Message::Sweep));
+            let timer = myself.send_after(retention, || Message::Sweep);
+            self.sweep = Some(AbortOnDropHandle::new(timer));
         }
         for call in rest.into_iter().chain(running.late) {
             self.on_call(id.clone(), call);
@@ -492,7 +502,8 @@ impl State {
 
     fn on_sweep(&mut self, myself: &ActorRef<Message>) {
         if let Some(wait) = self.archive.sweep() {
-            drop(myself.send_after(wait, || Message::Sweep));
+            let timer = myself.send_after(wait, || Message::Sweep);
+            self.sweep = Some(AbortOnDropHandle::new(timer));
         }
     }
 
