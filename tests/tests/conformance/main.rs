@@ -62,12 +62,12 @@ fn play_frozen(file: &str) {
         let pause: replay::Pause<'_> = Box::new(|time| {
             let (clock, url) = (&clock, &url);
             Box::pin(async move {
-                // The clock must not move before the executor has seen what happened: a round trip that began later has
-                // ended, on the one thread that all of this runs on.
+                // The clock must not move before the executor has seen what happened: many round trips that began later
+                // have ended, on the one thread that all of this runs on. (Ten were too few once, on a busy machine.)
                 if let Ok(mut witness) = RpcClient::connect(url).await
                     && witness.initialize(None).await.is_ok()
                 {
-                    for _ in 0..10 {
+                    for _ in 0..200 {
                         let _ = witness
                             .call("environment/status", serde_json::json!({}))
                             .await;
