@@ -33,6 +33,9 @@ macro_rules! row {
     };
 }
 
+/// The version whose table stands in the documentation.
+const DOCUMENTED: &str = "0.171.0";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_matrix_holds() -> Result<()> {
     let Some(reference) = Reference::find() else {
@@ -336,6 +339,10 @@ async fn their_client_at_the_registry(matrix: &mut Matrix, reference: &Reference
 
 /// Writes the table into the document, or checks that it stands there.
 fn document(table: &str) -> Result<()> {
+    // Another version of the reference is an experiment: its table is what it was run for.
+    if std::env::var("MAINSTAY_REFERENCE_VERSION").is_ok_and(|version| version != DOCUMENTED) {
+        return Ok(());
+    }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
     let document = std::fs::read_to_string(&path)?;
     let wanted = matrix::replace_section(&document, "matrix", table)?;
