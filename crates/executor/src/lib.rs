@@ -25,7 +25,7 @@ pub mod http;
 mod killer;
 pub mod lane;
 mod listener;
-pub mod notify;
+pub mod notice_sink;
 mod nursery;
 mod os;
 mod outbox;

@@ -12,7 +12,7 @@ use mainstay_wire::{RpcError, limits};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::notify::Notify;
+use crate::notice_sink::NoticeSink;
 
 /// Events queued per connection. An output event has at most 60 KiB, so this is 1 MiB.
 const EVENTS: usize = 16;
@@ -175,8 +175,8 @@ fn kib(bytes: usize) -> u32 {
     bytes.div_ceil(limits::KIB).min(ROOM_KIB) as u32
 }
 
-impl Notify for Outbox {
-    async fn notify(&self, frame: String) -> bool {
+impl NoticeSink for Outbox {
+    async fn send_notice(&self, frame: String) -> bool {
         self.event(frame).await.is_ok()
     }
 }

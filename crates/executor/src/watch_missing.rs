@@ -18,7 +18,7 @@ use mainstay_wire::{Notice, PathUri, RpcError, envelope, limits};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::lane::Lane;
-use crate::notify::Notify;
+use crate::notice_sink::NoticeSink;
 use inotify::Inotify;
 use polling::Polling;
 use survey::Survey;
@@ -94,7 +94,7 @@ impl MissingWatch {
 
 impl Watch {
     /// Waits for the change and tells the peer, unless the watch is replaced before.
-    pub async fn run(self, notify: impl Notify) {
+    pub async fn run(self, sink: impl NoticeSink) {
         let changed = async {
             match self.source {
                 Source::Inotify(inotify) => inotify.changed().await,
@@ -104,8 +104,7 @@ impl Watch {
         let fired = async {
             changed.await;
             let params = MissingChangedParams { watch_id: self.id };
-            notify
-                .notify(envelope::notification(MissingChanged::METHOD, &params))
+            sink.send_notice(envelope::notification(MissingChanged::METHOD, &params))
                 .await;
         };
         tokio::select! {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mainstay_executor::http::{Exchange, Exchanges, HttpClient};
 use mainstay_executor::lane::Lane;
-use mainstay_executor::notify::Notify;
+use mainstay_executor::notice_sink::NoticeSink;
 use mainstay_testkit::http_server::HttpServer;
 use mainstay_wire::extension::CancelHttpParams;
 use mainstay_wire::http::{BodyDelta, BodyDeltaParams, HttpAnswer};
@@ -16,8 +16,8 @@ use tokio::sync::mpsc;
 #[derive(Clone)]
 struct Peer(mpsc::Sender<String>);
 
-impl Notify for Peer {
-    async fn notify(&self, frame: String) -> bool {
+impl NoticeSink for Peer {
+    async fn send_notice(&self, frame: String) -> bool {
         self.0.send(frame).await.is_ok()
     }
 }
@@ -368,8 +368,8 @@ async fn t41_an_active_id_is_taken_for_streams_only() {
 #[derive(Clone)]
 struct Stubborn(mpsc::UnboundedSender<String>);
 
-impl Notify for Stubborn {
-    async fn notify(&self, frame: String) -> bool {
+impl NoticeSink for Stubborn {
+    async fn send_notice(&self, frame: String) -> bool {
         let last = frame.contains(r#""done":true"#);
         self.0.send(frame).unwrap();
         if last {

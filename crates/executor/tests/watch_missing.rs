@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mainstay_executor::lane::Lane;
-use mainstay_executor::notify::Notify;
+use mainstay_executor::notice_sink::NoticeSink;
 use mainstay_executor::watch_missing::MissingWatch;
 use mainstay_wire::{PathUri, limits};
 use serde_json::json;
@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 #[derive(Clone)]
 struct Peer(mpsc::UnboundedSender<u64>);
 
-impl Notify for Peer {
-    async fn notify(&self, frame: String) -> bool {
+impl NoticeSink for Peer {
+    async fn send_notice(&self, frame: String) -> bool {
         let message: serde_json::Value = serde_json::from_str(&frame).unwrap();
         assert_eq!(message["method"], "fs/missingChanged");
         self.0

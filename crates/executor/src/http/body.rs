@@ -7,7 +7,7 @@ use mainstay_wire::{Notice, envelope, limits};
 use reqwest::Response;
 
 use super::{CANCELLED, Ticket};
-use crate::notify::Notify;
+use crate::notice_sink::NoticeSink;
 
 /// A streamed body; nothing of it is read before it runs.
 #[derive(Debug)]
@@ -27,9 +27,9 @@ impl Body {
         }
     }
 
-    /// Sends the body, as fast as `notify` takes it and no faster, then its end. To be started after the answer to the
+    /// Sends the body, as fast as `sink` takes it and no faster, then its end. To be started after the answer to the
     /// request has been queued. Ends early when the connection is gone.
-    pub async fn run(mut self, notify: impl Notify) {
+    pub async fn run(mut self, sink: impl NoticeSink) {
         let mut seq = 1;
         let error = loop {
             let chunk = tokio::select! {
@@ -44,8 +44,8 @@ impl Body {
             };
             while !rest.is_empty() {
                 let delta = rest.split_to(rest.len().min(limits::HTTP_DELTA));
-                if !notify
-                    .notify(frame(&self.request_id, seq, delta, false, None))
+                if !sink
+                    .send_notice(frame(&self.request_id, seq, delta, false, None))
                     .await
                 {
                     return;
@@ -60,8 +60,7 @@ impl Body {
             ticket,
         } = self;
         drop((response, ticket));
-        notify
-            .notify(frame(&request_id, seq, Bytes::new(), true, error))
+        sink.send_notice(frame(&request_id, seq, Bytes::new(), true, error))
             .await;
     }
 }
