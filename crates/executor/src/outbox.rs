@@ -75,9 +75,9 @@ pub(crate) struct Slot {
 
 /// A place for one event of at most 64 KiB.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
-    outbox: &'a Outbox,
-    place: OwnedSemaphorePermit,
+pub(crate) struct Place {
+    queue: mpsc::UnboundedSender<Outgoing>,
+    permit: OwnedSemaphorePermit,
 }
 
 /// The duty to answer one request. Dropping it answers with an error, so that none is ever forgotten.
@@ -114,27 +114,22 @@ impl Outbox {
         self.push(Outgoing::Close(close));
     }
 
-    /// A place for an event, when there is one. Cancel-safe.
-    pub(crate) async fn place(&self) -> Result<Place<'_>, Gone> {
-        let place = self
+    /// A place for an event, when there is one. Cancel-safe. Whoever gets it uses it: given back, it goes to the next who
+    /// waits, and with more who wait than places none would ever be left for a [`Outbox::try_place`].
+    pub(crate) async fn place(&self) -> Result<Place, Gone> {
+        let permit = self
             .places
             .clone()
             .acquire_owned()
             .await
             .map_err(|_| Gone)?;
-        Ok(Place {
-            outbox: self,
-            place,
-        })
+        Ok(self.at(permit))
     }
 
     /// A place for an event, if there is one now.
-    pub(crate) fn try_place(&self) -> Option<Place<'_>> {
-        let place = self.places.clone().try_acquire_owned().ok()?;
-        Some(Place {
-            outbox: self,
-            place,
-        })
+    pub(crate) fn try_place(&self) -> Option<Place> {
+        let permit = self.places.clone().try_acquire_owned().ok()?;
+        Some(self.at(permit))
     }
 
     /// Queues an event of any size once there is a place and room for it.
@@ -144,19 +139,20 @@ impl Outbox {
         } else {
             None
         };
-        let place = self
-            .places
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(|_| Gone)?;
-        self.push(Outgoing::Event { frame, place, room });
+        self.place().await?.send_in(frame, room);
         Ok(())
     }
 
     /// Whether this is the same connection's.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.queue.same_channel(&other.queue)
+    }
+
+    fn at(&self, permit: OwnedSemaphorePermit) -> Place {
+        Place {
+            queue: self.queue.clone(),
+            permit,
+        }
     }
 
     async fn room(&self, bytes: usize) -> Room {
@@ -181,13 +177,18 @@ impl NoticeSink for Outbox {
     }
 }
 
-impl Place<'_> {
+impl Place {
     /// Queues an event.
     pub(crate) fn send(self, frame: String) {
-        self.outbox.push(Outgoing::Event {
+        self.send_in(frame, None);
+    }
+
+    fn send_in(self, frame: String, room: Room) {
+        // A writer that is gone took the connection with it.
+        let _ = self.queue.send(Outgoing::Event {
             frame,
-            place: self.place,
-            room: None,
+            place: self.permit,
+            room,
         });
     }
 }

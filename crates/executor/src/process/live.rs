@@ -18,7 +18,7 @@ use super::record::Record;
 use super::stdin::Stdin;
 use super::{Attachment, Call, Letter, Order};
 use crate::killer::{Killed, Killer};
-use crate::outbox::{Gone, Reply};
+use crate::outbox::{Gone, Place, Reply};
 
 /// Output that may wait for places in the outbox of a client without credit before the program has to wait, in bytes
 /// and chunks: more than the outbox itself would only move the wait.
@@ -76,7 +76,7 @@ pub(super) enum Ending {
 enum Wake {
     Letter(Option<Letter>),
     Exit(i32),
-    Place(Result<(), Gone>),
+    Place(Result<Place, Gone>),
     Output(ends::Reading),
     Written(std::io::Result<usize>),
     Time,
@@ -109,8 +109,9 @@ impl Live {
 
     /// Serves until nothing can happen any more and everything is sent.
     pub(super) async fn serve(&mut self, letters: &mut mpsc::UnboundedReceiver<Letter>) -> Ending {
+        let mut place = None;
         loop {
-            let starved = self.pump();
+            let starved = self.pump(place.take());
             self.answer_polls();
             if self.is_done() {
                 return Ending::Over;
@@ -119,7 +120,7 @@ impl Live {
                 Wake::Letter(Some(letter)) => self.on_letter(letter),
                 Wake::Letter(None) => return Ending::Abandoned,
                 Wake::Exit(code) => self.on_exit(code),
-                Wake::Place(Ok(())) => {}
+                Wake::Place(Ok(found)) => place = Some(found),
                 Wake::Place(Err(Gone)) => self.on_detach(),
                 Wake::Output(reading) => {
                     let found = self.ends.take(reading);
@@ -164,8 +165,9 @@ impl Live {
             && self.killing.is_none()
     }
 
-    /// Sends events in order while there is credit and a place; returns whether only places are missing.
-    fn pump(&mut self) -> bool {
+    /// Sends events in order while there is credit and a place, the one it was given first; returns whether only places
+    /// are missing.
+    fn pump(&mut self, mut given: Option<Place>) -> bool {
         let Some(attached) = &mut self.attached else {
             return false;
         };
@@ -183,7 +185,7 @@ impl Live {
             if attached.to.credit && bytes > 0 && !self.credit.allows(bytes) {
                 return false;
             }
-            let Some(place) = attached.to.outbox.try_place() else {
+            let Some(place) = given.take().or_else(|| attached.to.outbox.try_place()) else {
                 return true;
             };
             let mut frame = String::new();
@@ -402,9 +404,9 @@ impl Live {
     }
 }
 
-async fn place(attached: Option<&Attached>) -> Result<(), Gone> {
+async fn place(attached: Option<&Attached>) -> Result<Place, Gone> {
     match attached {
-        Some(attached) => attached.to.outbox.place().await.map(drop),
+        Some(attached) => attached.to.outbox.place().await,
         None => std::future::pending().await,
     }
 }

@@ -1,6 +1,7 @@
 //! The executor over loopback sockets, as any client sees it.
 
 mod credit;
+mod crowd;
 mod handshake;
 mod listener;
 mod process;
