@@ -1,10 +1,9 @@
-//! A started process being served: one loop over letters, output, input and time.
+//! A started process being served: one loop over letters, output, input and time. What it does with them is also in
+//! `sending`, `reading` and `writing`.
 
 use std::time::Duration;
 
-use mainstay_wire::process::{
-    ReadParams, Signal, TerminateAnswer, write_closed, write_exited, write_output,
-};
+use mainstay_wire::process::{Signal, TerminateAnswer};
 use mainstay_wire::{Empty, limits};
 use rustix::process::{Pid, Signal as Native};
 use tokio::sync::mpsc;
@@ -13,55 +12,32 @@ use tokio::time::Instant;
 use super::child::Child;
 use super::credit::Credit;
 use super::ends::{self, Ends, Found};
-use super::log::Event;
+use super::reading::Poll;
 use super::record::Record;
+use super::sending::{Attached, place};
 use super::stdin::Stdin;
-use super::{Attachment, Call, Letter, Order};
+use super::{Call, Letter, Order};
 use crate::killer::{Killed, Killer};
-use crate::outbox::{Gone, Place, Reply};
-
-/// Output that may wait for places in the outbox of a client without credit before the program has to wait, in bytes
-/// and chunks: more than the outbox itself would only move the wait.
-const UNSENT_BYTES: usize = 256 * limits::KIB;
-const UNSENT_CHUNKS: usize = 1024;
+use crate::outbox::{Gone, Place};
 
 /// Output looked for after the exit, before it is told: more than any pipe holds. What a background child writes
 /// later follows the exit.
 const DRAIN_BYTES: usize = 2 * limits::MIB;
-
-/// A read answer above this waits for room in the outbox, so that many of them are not built at once.
-const LARGE_READ: usize = 64 * limits::KIB;
 
 /// A started process.
 pub(super) struct Live {
     pub(super) record: Record,
     pub(super) child: Child,
     pub(super) ends: Ends,
-    again: mpsc::WeakUnboundedSender<Letter>,
+    pub(super) again: mpsc::WeakUnboundedSender<Letter>,
     pub(super) stdin: Stdin,
-    polls: Vec<Poll>,
-    attached: Option<Attached>,
-    credit: Credit,
+    pub(super) polls: Vec<Poll>,
+    pub(super) attached: Option<Attached>,
+    pub(super) credit: Credit,
     kill_at: Option<Instant>,
     killer: Killer,
     /// The killer is at work on this process.
     killing: Option<Killed>,
-}
-
-struct Attached {
-    to: Attachment,
-    /// The first number sent on this attachment.
-    since: u64,
-    /// The next number to send.
-    cursor: u64,
-}
-
-/// A read that waits for news.
-struct Poll {
-    reply: Reply,
-    params: ReadParams,
-    /// `None`: for ever.
-    until: Option<Instant>,
 }
 
 /// Why the loop ended.
@@ -154,66 +130,11 @@ impl Live {
     }
 
     fn is_done(&self) -> bool {
-        let sent = self
-            .attached
-            .as_ref()
-            .is_none_or(|attached| attached.cursor == self.record.log.next_seq());
         self.record.log.is_closed()
-            && sent
+            && self.is_sent()
             && self.polls.is_empty()
             && self.kill_at.is_none()
             && self.killing.is_none()
-    }
-
-    /// Sends events in order while there is credit and a place, the one it was given first; returns whether only places
-    /// are missing.
-    fn pump(&mut self, mut given: Option<Place>) -> bool {
-        let Some(attached) = &mut self.attached else {
-            return false;
-        };
-        let id = &self.record.id;
-        while attached.cursor < self.record.log.next_seq() {
-            let Some(event) = self.record.log.event(attached.cursor) else {
-                // Read and acknowledged before it was sent.
-                attached.cursor += 1;
-                continue;
-            };
-            let bytes = match &event {
-                Event::Output(chunk) => chunk.bytes.len(),
-                Event::Exited { .. } | Event::Closed { .. } => 0,
-            };
-            if attached.to.credit && bytes > 0 && !self.credit.allows(bytes) {
-                return false;
-            }
-            let Some(place) = given.take().or_else(|| attached.to.outbox.try_place()) else {
-                return true;
-            };
-            let mut frame = String::new();
-            match event {
-                Event::Output(chunk) => {
-                    write_output(&mut frame, id, chunk.seq, chunk.stream, &chunk.bytes)
-                }
-                Event::Exited { seq, code } => write_exited(&mut frame, id, seq, code, false),
-                Event::Closed { seq } => write_closed(&mut frame, id, seq),
-            }
-            place.send(frame);
-            self.credit.spend(bytes);
-            self.record.log.tell(attached.cursor);
-            attached.cursor += 1;
-        }
-        false
-    }
-
-    fn may_read(&self) -> bool {
-        if self.ends.is_exhausted() {
-            return false;
-        }
-        let log = &self.record.log;
-        match &self.attached {
-            _ if self.record.keeps_all => !log.is_full(),
-            Some(attached) => !log.exceeds(attached.cursor, UNSENT_BYTES, UNSENT_CHUNKS),
-            None => true,
-        }
     }
 
     fn next_time(&self) -> Option<Instant> {
@@ -276,40 +197,6 @@ impl Live {
         }
     }
 
-    pub(super) fn on_attach(&mut self, to: Attachment) {
-        self.on_detach();
-        self.record.keeps_all = to.credit;
-        if !self.record.keeps_all {
-            self.record.log.evict();
-        }
-        self.credit.restart();
-        let next = self.record.log.next_seq();
-        self.record.log.tell(next - 1);
-        self.attached = Some(Attached {
-            to,
-            since: next,
-            cursor: next,
-        });
-    }
-
-    fn on_detach(&mut self) {
-        if let Some(attached) = self.attached.take() {
-            let gone = &attached.to.outbox;
-            self.polls.retain(|poll| !poll.reply.is_to(gone));
-            self.stdin.forget(gone);
-        }
-    }
-
-    fn on_credit(&mut self, ack: u64, window: u64) {
-        if let Some(attached) = &self.attached
-            && attached.to.credit
-        {
-            let sent = attached.since..attached.cursor;
-            let acknowledged = self.record.log.release(ack, sent);
-            self.credit.grant(acknowledged, window);
-        }
-    }
-
     fn on_call(&mut self, Call { reply, order }: Call) {
         match order {
             Order::Read(params) => self.on_read(reply, params),
@@ -328,45 +215,6 @@ impl Live {
                 reply.ok(Empty {});
             }
         }
-    }
-
-    fn on_read(&mut self, reply: Reply, params: ReadParams) {
-        let wait = Duration::from_millis(params.wait_ms.unwrap_or(0));
-        // A wait that no clock can hold is for ever.
-        let until = Instant::now().checked_add(wait);
-        self.polls.push(Poll {
-            reply,
-            params,
-            until,
-        });
-    }
-
-    /// Answers the reads that have something to say or have waited long enough.
-    fn answer_polls(&mut self) {
-        if self.polls.is_empty() {
-            return;
-        }
-        let now = Instant::now();
-        let first_seq = self
-            .attached
-            .as_ref()
-            .is_some_and(|attached| attached.to.first_seq);
-        let mut waiting = Vec::new();
-        for mut poll in self.polls.drain(..) {
-            let news = self.record.log.has_news(poll.params.after_seq.unwrap_or(0));
-            if !news && poll.until.is_none_or(|until| until > now) {
-                waiting.push(poll);
-                continue;
-            }
-            let size = self.record.read_size(&poll.params);
-            if size > LARGE_READ && !poll.reply.try_room(size) {
-                wait_for_room(poll, size, self.again.clone());
-                continue;
-            }
-            let Poll { reply, params, .. } = poll;
-            reply.frame(|id| self.record.read(id, &params, first_seq));
-        }
-        self.polls = waiting;
     }
 
     /// Signals the foreground job of a terminal, otherwise the group; an ended program is left alone.
@@ -404,13 +252,6 @@ impl Live {
     }
 }
 
-async fn place(attached: Option<&Attached>) -> Result<Place, Gone> {
-    match attached {
-        Some(attached) => attached.to.outbox.place().await,
-        None => std::future::pending().await,
-    }
-}
-
 async fn killed(killing: Option<&mut Killed>) {
     match killing {
         // An error means the same: nobody works on it any more.
@@ -424,27 +265,6 @@ async fn sleep_until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
-}
-
-/// Lets a large answer wait outside of the loop; it comes back with its room.
-fn wait_for_room(poll: Poll, size: usize, again: mpsc::WeakUnboundedSender<Letter>) {
-    let Poll {
-        mut reply, params, ..
-    } = poll;
-    tokio::spawn(async move {
-        reply.wait_room(size).await;
-        if let Some(letters) = again.upgrade() {
-            let params = ReadParams {
-                wait_ms: None,
-                ..params
-            };
-            // A loop that has ended meanwhile: the dropped reply says so.
-            let _ = letters.send(Letter::Call(Call {
-                reply,
-                order: Order::Read(params),
-            }));
-        }
-    });
 }
 
 fn signal_group(group: Pid, signal: Native) {
