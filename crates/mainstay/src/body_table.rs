@@ -1,12 +1,8 @@
 //! BodyTable: one per session, like the process table. Owns the routes of HTTP bodies, the `http-N` counter and the byte
 //! budget (`session.md` 11).
 //!
-//! Spawned and linked by the supervisor when it installs a session. An actor for supervision only: it handles one
-//! message and then lives in a loop over its control queue and the bounded queue of the links' deltas.
-//!
-//! | message | from | meaning |
-//! |---|---|---|
-//! | `Run` | supervisor | serve until nobody holds the session |
+//! A [worker](crate::worker) of the supervisor's, spawned when it installs a session: a loop over its control queue and
+//! the bounded queue of the links' deltas, until nobody holds the session.
 //!
 //! | control | from | meaning |
 //! |---|---|---|
@@ -19,22 +15,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use mainstay_session::Config;
 use mainstay_session::event::Mode;
 use mainstay_session::ids::Epoch;
 use mainstay_wire::extension::{CancelHttp, CancelHttpParams};
 use mainstay_wire::http::BodyDeltaParams;
-use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::error::Error;
 use crate::line::Line;
 use crate::ports::FromBody;
-
-/// One message: the work.
-#[derive(Debug)]
-pub(crate) enum Msg {
-    Run,
-}
+use crate::worker::Work;
 
 /// See the module's second table.
 #[derive(Debug)]
@@ -72,84 +63,39 @@ pub(crate) enum Part {
     Failed(Error),
 }
 
+/// See the module.
 #[derive(Debug)]
-pub(crate) struct Arguments {
-    pub(crate) line: Line,
-    pub(crate) control: mpsc::UnboundedReceiver<ToBodies>,
-    pub(crate) bodies: mpsc::Receiver<FromBody>,
-    /// Bytes of all streams that nobody has read yet.
-    pub(crate) budget: usize,
-    /// Frames of one stream that nobody has read yet; `None`: only bytes are bounded (W11).
-    pub(crate) frames: Option<usize>,
-    pub(crate) can_cancel: bool,
-}
-
-/// The work, until `Run` takes it.
-#[derive(Debug)]
-pub(crate) struct State(Option<Table>);
-
-#[derive(Debug)]
-pub(crate) struct BodyTable;
-
-impl Actor for BodyTable {
-    type Msg = Msg;
-    type State = State;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Msg>,
-        arguments: Arguments,
-    ) -> Result<State, ActorProcessingErr> {
-        let Arguments {
-            line,
-            control,
-            bodies,
-            budget,
-            frames,
-            can_cancel,
-        } = arguments;
-        let desk = Desk {
-            line,
-            routes: HashMap::new(),
-            numbered: 0,
-            budget: Arc::new(Semaphore::new(budget)),
-            frames,
-            can_cancel,
-        };
-        Ok(State(Some(Table {
-            control,
-            bodies,
-            desk,
-        })))
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            Msg::Run => {
-                if let Some(table) = state.0.take() {
-                    table.run().await;
-                }
-                crate::lifecycle::done(&myself);
-            }
-        }
-        Ok(())
-    }
-}
-
-#[derive(Debug)]
-struct Table {
+pub(crate) struct BodyTable {
     control: mpsc::UnboundedReceiver<ToBodies>,
     bodies: mpsc::Receiver<FromBody>,
     desk: Desk,
 }
 
-impl Table {
+impl BodyTable {
+    /// A table without routes, under the limits of `config`.
+    pub(crate) fn new(
+        control: mpsc::UnboundedReceiver<ToBodies>,
+        bodies: mpsc::Receiver<FromBody>,
+        line: Line,
+        can_cancel: bool,
+        config: &Config,
+    ) -> Self {
+        Self {
+            control,
+            bodies,
+            desk: Desk {
+                line,
+                routes: HashMap::new(),
+                numbered: 0,
+                budget: Arc::new(Semaphore::new(config.body_bytes)),
+                frames: config.body_frames,
+                can_cancel,
+            },
+        }
+    }
+}
+
+impl Work for BodyTable {
     async fn run(mut self) {
         loop {
             tokio::select! {
@@ -182,8 +128,11 @@ struct Desk {
     line: Line,
     routes: HashMap<String, Route>,
     numbered: u64,
+    /// Bytes of all streams that nobody has read yet.
     budget: Arc<Semaphore>,
+    /// Frames of one stream that nobody has read yet; `None`: only bytes are bounded (W11).
     frames: Option<usize>,
+    /// The executor understands cancellation.
     can_cancel: bool,
 }
 

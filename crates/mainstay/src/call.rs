@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::Instrument;
 
 use crate::error::{Delivery, Error, ErrorKind};
-use crate::link::{CloseRequest, Lane, LinkRef, QueuedCall, Reply, ToReader};
+use crate::link::{CloseRequest, Lane, LinkRef, PendingCall, QueuedCall, Reply, ToReader};
 use crate::marks::{Ended, Gate, Written};
 
 /// Calls `C` on `link`. The answer counts only if the generation still stands when it is in hand.
@@ -123,9 +123,11 @@ async fn queue(
     let (reply, answer) = oneshot::channel();
     let register = ToReader::Register {
         id,
-        lane,
-        written: written.clone(),
-        reply,
+        call: PendingCall {
+            lane,
+            written: written.clone(),
+            reply: Some(reply),
+        },
     };
     if link.reader().send(register).await.is_err() {
         return Err(closed(Delivery::NotSent));

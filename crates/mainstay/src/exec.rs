@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use mainstay_wire::extension::{Size, StartExtension};
 use mainstay_wire::process::{EnvPolicy, Inherit, StartParams};
-use ractor::{Actor, ActorCell};
+use ractor::ActorCell;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::call;
 use crate::command::{Command, EnvInherit};
 use crate::error::{Delivery, Error};
-use crate::feed::{self, Chunks, Fed, Feed};
+use crate::feed::{Chunks, Fed, Feed};
 use crate::link::LinkRef;
 use crate::network::Network;
 use crate::outlet::{self, Hold, Key, Outlets};
@@ -18,8 +18,9 @@ use crate::paths;
 use crate::process::Process;
 use crate::process_table::{BeginStart, Refused, ToTable};
 use crate::session::Session;
-use crate::start::{self, InProgress, Start};
+use crate::start::{InProgress, Start};
 use crate::stdin::Stdin;
+use crate::worker;
 
 /// Writes that may wait between the writer and its Feed.
 const STDIN_QUEUE: usize = 16;
@@ -52,7 +53,7 @@ pub(crate) async fn exec(
     };
 
     let (reply, handed_over) = oneshot::channel();
-    let arguments = start::Arguments {
+    let start = Start {
         line: session.line().clone(),
         link,
         params,
@@ -62,10 +63,9 @@ pub(crate) async fn exec(
         reply,
     };
     let ended = |_| call::replaced(crate::marks::Ended::SupervisorGone, Delivery::NotSent);
-    let (start, _) = Start::spawn_linked(None, Start, arguments, supervisor.clone())
+    worker::spawn(start, supervisor.clone())
         .await
         .map_err(ended)?;
-    let _ = start.send_message(start::Msg::Run);
 
     let line = session.line();
     let outcome = tokio::select! {
@@ -140,7 +140,7 @@ async fn feed(session: &Session, key: &Key, supervisor: ActorCell) -> Result<Std
     let (chunks, receiver) = mpsc::channel(STDIN_QUEUE);
     let (fed, fed_rx) = watch::channel(Fed::default());
     let can_close = session.features().stdin_close;
-    let arguments = feed::Arguments {
+    let feed = Feed {
         line: session.line().clone(),
         process_id: key.process_id.to_string(),
         chunks: Chunks::new(receiver),
@@ -149,10 +149,7 @@ async fn feed(session: &Session, key: &Key, supervisor: ActorCell) -> Result<Std
         can_close,
     };
     let ended = |_| call::replaced(crate::marks::Ended::SupervisorGone, Delivery::Unknown);
-    let (feed, _) = Feed::spawn_linked(None, Feed, arguments, supervisor)
-        .await
-        .map_err(ended)?;
-    let _ = feed.send_message(feed::Msg::Run);
+    worker::spawn(feed, supervisor).await.map_err(ended)?;
     Ok(Stdin::new(chunks, fed_rx, can_close))
 }
 

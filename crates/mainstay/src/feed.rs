@@ -1,11 +1,7 @@
 //! Feed: carries one process's standard input to the executor, each byte once and in order, over any number of links.
 //!
-//! Spawned by the caller of a start that asked for standard input, linked to the supervisor; ends when the input is
+//! A [worker](crate::worker), spawned by the caller of a start that asked for standard input; ends when the input is
 //! closed or the process takes no more.
-//!
-//! | message | from | meaning |
-//! |---|---|---|
-//! | `Run` | caller | write until the end |
 
 use std::collections::VecDeque;
 
@@ -16,7 +12,6 @@ use mainstay_session::event::Mode;
 use mainstay_wire::base64::Base64;
 use mainstay_wire::extension::{CloseStdin, CloseStdinParams};
 use mainstay_wire::process::{Write, WriteParams, WriteStatus};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{mpsc, watch};
 
 use crate::call;
@@ -24,15 +19,10 @@ use crate::error::Error;
 use crate::line::Line;
 use crate::link::{Lane, LinkRef};
 use crate::stdin::CHUNK;
+use crate::worker::Work;
 
 /// Writes under way towards a peer that keeps their order; one towards any other (`session.md` 8.5).
 const PIPELINE: usize = 16;
-
-/// One message: the work.
-#[derive(Debug)]
-pub(crate) enum Msg {
-    Run,
-}
 
 /// How far the input is.
 #[derive(Clone, Debug, Default)]
@@ -46,51 +36,13 @@ pub(crate) struct Fed {
 }
 
 #[derive(Debug)]
-pub(crate) struct Arguments {
+pub(crate) struct Feed {
     pub(crate) line: Line,
     pub(crate) process_id: String,
     pub(crate) chunks: Chunks,
     pub(crate) fed: watch::Sender<Fed>,
     pub(crate) ordered: bool,
     pub(crate) can_close: bool,
-}
-
-/// The work, until `Run` takes it.
-#[derive(Debug)]
-pub(crate) struct State(Option<Arguments>);
-
-#[derive(Debug)]
-pub(crate) struct Feed;
-
-impl Actor for Feed {
-    type Msg = Msg;
-    type State = State;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Msg>,
-        work: Arguments,
-    ) -> Result<State, ActorProcessingErr> {
-        Ok(State(Some(work)))
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            Msg::Run => {
-                if let Some(work) = state.0.take() {
-                    work.run().await;
-                }
-                crate::lifecycle::done(&myself);
-            }
-        }
-        Ok(())
-    }
 }
 
 /// A write that the executor has not accepted yet.
@@ -109,7 +61,7 @@ enum Left {
     Failed(Error),
 }
 
-impl Arguments {
+impl Work for Feed {
     async fn run(mut self) {
         let mut unaccepted = VecDeque::new();
         let mut numbered = 0;
@@ -129,7 +81,9 @@ impl Arguments {
             None => fed.closed = true,
         });
     }
+}
 
+impl Feed {
     /// Writes over one link: first what the last one left unaccepted, in its order, then what comes.
     async fn on_link(
         &mut self,

@@ -1,12 +1,8 @@
 //! Handshake: makes one running link. Dials, speaks Noise over a relay, starts the link's Reader and Writer, runs
 //! `initialize`, reports, ends.
 //!
-//! Spawned by the supervisor, one at a time per attempt or recovery. Its work is one cancellable future: killing the
-//! actor drops it, and with it everything of the link that is not reported yet.
-//!
-//! | message | from | meaning |
-//! |---|---|---|
-//! | `Run` | supervisor | connect and report `LinkReady` or `ConnectFailed` |
+//! A [worker](crate::worker) of the supervisor's, one at a time per attempt or recovery; ends with one `LinkReady` or
+//! `ConnectFailed`. Killing it drops everything of the link that is not reported yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +14,7 @@ use mainstay_session::ids::{Epoch, Op};
 use mainstay_wire::environment::EnvironmentInfo;
 use mainstay_wire::initialize::{Ignored, Initialize, InitializeParams, Initialized};
 use mainstay_wire::{Notice, envelope};
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
+use ractor::{ActorCell, ActorRef};
 use tokio::process::Child;
 use tokio::time::{Instant, timeout_at};
 
@@ -30,16 +26,11 @@ use crate::link::{CloseRequest, Lane, LinkRef};
 use crate::marks;
 use crate::ports::Ports;
 use crate::program::Program;
-use crate::reader::{self, Reader};
+use crate::reader::Reader;
 use crate::setup::{Direct, Setup};
 use crate::supervisor;
-use crate::writer::{self, WireSlots, Writer};
-
-/// One message: the work.
-#[derive(Debug)]
-pub(crate) enum Msg {
-    Run,
-}
+use crate::worker::{self, Work};
+use crate::writer::{WireSlots, Writer};
 
 /// Where to.
 #[derive(Debug)]
@@ -59,7 +50,7 @@ pub(crate) struct Resume {
 }
 
 #[derive(Debug)]
-pub(crate) struct Arguments {
+pub(crate) struct Handshake {
     pub(crate) op: Op,
     pub(crate) epoch: Epoch,
     pub(crate) target: Target,
@@ -94,75 +85,39 @@ impl Drop for LinkGuard {
     }
 }
 
-/// The work, until `Run` takes it.
-#[derive(Debug)]
-pub(crate) struct State(Option<Arguments>);
-
-#[derive(Debug)]
-pub(crate) struct Handshake;
-
-impl Actor for Handshake {
-    type Msg = Msg;
-    type State = State;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Msg>,
-        work: Arguments,
-    ) -> Result<State, ActorProcessingErr> {
-        Ok(State(Some(work)))
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            Msg::Run => {
-                if let Some(work) = state.0.take() {
-                    run(work).await;
+impl Work for Handshake {
+    async fn run(self) {
+        let Self {
+            op,
+            epoch,
+            target,
+            resume,
+            ports,
+            setup,
+            supervisor,
+        } = self;
+        let message = match connect(epoch, target, resume, ports, &setup, &supervisor).await {
+            Ok(ready) => {
+                tracing::info!(epoch = epoch.0, "link up");
+                supervisor::Msg::LinkReady {
+                    op,
+                    epoch,
+                    ready: Box::new(ready),
                 }
-                crate::lifecycle::done(&myself);
             }
-        }
-        Ok(())
+            Err((stage, error)) => {
+                tracing::info!(epoch = epoch.0, ?stage, %error, "link could not be made");
+                supervisor::Msg::ConnectFailed {
+                    op,
+                    epoch,
+                    stage,
+                    error,
+                }
+            }
+        };
+        // Without a supervisor the message is dropped, and the link with it.
+        let _ = supervisor.send_message(message);
     }
-}
-
-async fn run(work: Arguments) {
-    let Arguments {
-        op,
-        epoch,
-        target,
-        resume,
-        ports,
-        setup,
-        supervisor,
-    } = work;
-    let message = match connect(epoch, target, resume, ports, &setup, &supervisor).await {
-        Ok(ready) => {
-            tracing::info!(epoch = epoch.0, "link up");
-            supervisor::Msg::LinkReady {
-                op,
-                epoch,
-                ready: Box::new(ready),
-            }
-        }
-        Err((stage, error)) => {
-            tracing::info!(epoch = epoch.0, ?stage, %error, "link could not be made");
-            supervisor::Msg::ConnectFailed {
-                op,
-                epoch,
-                stage,
-                error,
-            }
-        }
-    };
-    // Without a supervisor the message is dropped, and the link with it.
-    let _ = supervisor.send_message(message);
 }
 
 async fn connect(
@@ -229,38 +184,33 @@ async fn start(
 ) -> Result<LinkGuard, Error> {
     let (reference, reader_ends, writer_ends) = LinkRef::new(epoch, supervisor.clone());
     let Link { sink, source } = link;
-    let ending = |_| call::closed(Delivery::NotSent);
-    let arguments = writer::Arguments {
+    let writer = Writer {
         sink,
         ends: writer_ends,
         link: reference.clone(),
         slots: slots.clone(),
     };
-    let (writer, _) = Writer::spawn_linked(None, Writer, arguments, supervisor.get_cell())
+    let writer = worker::spawn(writer, supervisor.get_cell())
         .await
-        .map_err(ending)?;
-    let arguments = reader::Arguments {
+        .map_err(|_| call::closed(Delivery::NotSent))?;
+    let reader = Reader::new(
         source,
-        ends: reader_ends,
-        link: reference.clone(),
+        reader_ends,
+        reference.clone(),
         slots,
         ports,
-        supervisor: supervisor.clone(),
-    };
-    let spawned = Reader::spawn_linked(None, Reader, arguments, supervisor.get_cell()).await;
-    let Ok((reader, _)) = spawned else {
+        supervisor.clone(),
+    );
+    let Ok(reader) = worker::spawn(reader, supervisor.get_cell()).await else {
         writer.kill();
         return Err(call::closed(Delivery::NotSent));
     };
-    let guard = LinkGuard {
+    Ok(LinkGuard {
         link: reference,
-        reader: reader.get_cell(),
-        writer: writer.get_cell(),
+        reader,
+        writer,
         _program: program,
-    };
-    let _ = writer.send_message(writer::Msg::Run);
-    let _ = reader.send_message(reader::Msg::Run);
-    Ok(guard)
+    })
 }
 
 async fn initialize(

@@ -57,6 +57,7 @@ mod start;
 mod stdin;
 mod stream;
 mod supervisor;
+mod worker;
 mod writer;
 
 pub use builder::Builder;

@@ -46,16 +46,20 @@ pub(crate) enum Reply {
 #[derive(Debug)]
 pub(crate) enum ToReader {
     /// A call that is about to be queued for writing.
-    Register {
-        id: i64,
-        lane: Lane,
-        written: Written,
-        reply: oneshot::Sender<Reply>,
-    },
+    Register { id: i64, call: PendingCall },
     /// Its caller went away.
     Forget { id: i64 },
     /// An inbound request was answered, or will never be.
     InboundDone { id: i64 },
+}
+
+/// A call without an answer.
+#[derive(Debug)]
+pub(crate) struct PendingCall {
+    pub(crate) lane: Lane,
+    pub(crate) written: Written,
+    /// `None`: nobody waits any more, but the call still holds a wire slot.
+    pub(crate) reply: Option<oneshot::Sender<Reply>>,
 }
 
 /// A call on its way to the Writer.

@@ -1,10 +1,6 @@
 //! Lookup: one registry request series, under the rules of its operation (`session.md` 3.4, 5.3, 6.2).
 //!
-//! Spawned by the supervisor; its work is one cancellable future, ended by kill; ends with one `LookupDone`.
-//!
-//! | message | from | meaning |
-//! |---|---|---|
-//! | `Run` | supervisor | ask, again where the rules say so, report |
+//! A [worker](crate::worker) of the supervisor's; ends with one `LookupDone`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,64 +10,33 @@ use mainstay_session::delay::{self, Circumstances};
 use mainstay_session::ids::{CauseId, LookupTag, Op};
 use mainstay_session::lookup::{Elapsed, Lookup as Rules, LookupKind, Next};
 use mainstay_session::{Failure, Transport, Wait, classify};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::ActorRef;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::error::{Error, ErrorKind};
 use crate::registry::Registry;
 use crate::setup::{Destination, Setup};
 use crate::supervisor;
-
-/// One message: the work.
-#[derive(Debug)]
-pub(crate) enum Msg {
-    Run,
-}
+use crate::worker::Work;
 
 #[derive(Debug)]
-pub(crate) struct Arguments {
+pub(crate) struct Lookup {
     pub(crate) lookup: LookupTag,
     pub(crate) setup: Arc<Setup>,
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Lookup;
-
-impl Actor for Lookup {
-    type Msg = Msg;
-    type State = Arguments;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Msg>,
-        work: Arguments,
-    ) -> Result<Arguments, ActorProcessingErr> {
-        Ok(work)
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        work: &mut Arguments,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            Msg::Run => {
-                let result = work.ask().await.map(Box::new);
-                let _ = work.supervisor.send_message(supervisor::Msg::LookupDone {
-                    lookup: work.lookup,
-                    result,
-                });
-                crate::lifecycle::done(&myself);
-            }
-        }
-        Ok(())
+impl Work for Lookup {
+    async fn run(self) {
+        let result = self.ask().await.map(Box::new);
+        let _ = self.supervisor.send_message(supervisor::Msg::LookupDone {
+            lookup: self.lookup,
+            result,
+        });
     }
 }
 
-impl Arguments {
+impl Lookup {
     async fn ask(&self) -> Result<Bundle, Error> {
         let Destination::Registry(registry) = &self.setup.destination else {
             return Err(Error::protocol("there is no registry to ask"));

@@ -1,31 +1,21 @@
 //! Policy: one decision about one connection of a remote process (`session.md` 10.5).
 //!
-//! Spawned by the process table, linked to the supervisor; ends with one verdict to the table, which answers if the
+//! A [worker](crate::worker), spawned by the process table; ends with one verdict to the table, which answers if the
 //! process is still the same. A crash is a denial.
-//!
-//! | message | from | meaning |
-//! |---|---|---|
-//! | `Run` | process table | decide and report |
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_wire::network::{Decision, PolicyTarget};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{mpsc, watch};
 
 use crate::network::{CancelCause, Cancelled, Decider};
 use crate::outlet::Key;
 use crate::ports::PolicyArrival;
 use crate::process_table::ToTable;
+use crate::worker::Work;
 
-/// One message: the work.
-#[derive(Debug)]
-pub(crate) enum Msg {
-    Run,
-}
-
-pub(crate) struct Arguments {
+pub(crate) struct Policy {
     pub(crate) question: Question,
     pub(crate) target: PolicyTarget,
     pub(crate) decider: Arc<dyn Decider>,
@@ -34,9 +24,9 @@ pub(crate) struct Arguments {
     pub(crate) process: watch::Receiver<Option<CancelCause>>,
 }
 
-impl std::fmt::Debug for Arguments {
+impl std::fmt::Debug for Policy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Arguments")
+        f.debug_struct("Policy")
             .field("question", &self.question)
             .finish_non_exhaustive()
     }
@@ -75,80 +65,45 @@ impl Drop for Question {
     }
 }
 
-/// The work, until `Run` takes it.
-pub(crate) struct State(Option<Arguments>);
-
-#[derive(Debug)]
-pub(crate) struct Policy;
-
-impl Actor for Policy {
-    type Msg = Msg;
-    type State = State;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Msg>,
-        work: Arguments,
-    ) -> Result<State, ActorProcessingErr> {
-        Ok(State(Some(work)))
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            Msg::Run => {
-                if let Some(work) = state.0.take() {
-                    run(work).await;
-                }
-                crate::lifecycle::done(&myself);
+impl Work for Policy {
+    /// In this priority: the connection ended (no answer), the process did, the decision, the timeout. The cause is
+    /// recorded before the decision's future is dropped.
+    async fn run(self) {
+        let Self {
+            question,
+            target,
+            decider,
+            timeout,
+            mut process,
+        } = self;
+        let Some(link) = question
+            .arrival
+            .as_ref()
+            .map(|arrival| arrival.link.clone())
+        else {
+            return;
+        };
+        let (cause, cancelled) = Cancelled::new();
+        let mut deciding = decider.decide(target, cancelled);
+        let decision = tokio::select! {
+            biased;
+            () = link.ended() => {
+                cause.send_replace(Some(CancelCause::ConnectionClosed));
+                None
             }
-        }
-        Ok(())
+            ended = process_ended(&mut process) => {
+                cause.send_replace(Some(ended));
+                Some(Decision::not_allowed())
+            }
+            decision = &mut deciding => Some(decision.checked()),
+            () = tokio::time::sleep(timeout) => {
+                cause.send_replace(Some(CancelCause::TimedOut));
+                Some(Decision::not_allowed())
+            }
+        };
+        drop(deciding);
+        question.verdict(decision);
     }
-}
-
-/// In this priority: the connection ended (no answer), the process did, the decision, the timeout. The cause is
-/// recorded before the decision's future is dropped.
-async fn run(work: Arguments) {
-    let Arguments {
-        question,
-        target,
-        decider,
-        timeout,
-        mut process,
-    } = work;
-    let Some(link) = question
-        .arrival
-        .as_ref()
-        .map(|arrival| arrival.link.clone())
-    else {
-        return;
-    };
-    let (cause, cancelled) = Cancelled::new();
-    let mut deciding = decider.decide(target, cancelled);
-    let decision = tokio::select! {
-        biased;
-        () = link.ended() => {
-            cause.send_replace(Some(CancelCause::ConnectionClosed));
-            None
-        }
-        ended = process_ended(&mut process) => {
-            cause.send_replace(Some(ended));
-            Some(Decision::not_allowed())
-        }
-        decision = &mut deciding => Some(decision.checked()),
-        () = tokio::time::sleep(timeout) => {
-            cause.send_replace(Some(CancelCause::TimedOut));
-            Some(Decision::not_allowed())
-        }
-    };
-    drop(deciding);
-    question.verdict(decision);
 }
 
 async fn process_ended(process: &mut watch::Receiver<Option<CancelCause>>) -> CancelCause {

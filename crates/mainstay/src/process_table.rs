@@ -1,12 +1,8 @@
 //! ProcessTable: one per session, outlives its links. Owns the entries, their sequencers, the starts in progress.
 //!
-//! Spawned and linked by the supervisor when it installs a session. An actor for supervision only: it handles one
-//! message and then lives in a loop over its control queue and the bounded queue of the links' events, so that output
-//! never waits in a mailbox. It takes no further event while a consumer without credit is full.
-//!
-//! | message | from | meaning |
-//! |---|---|---|
-//! | `Run` | supervisor | serve until nobody holds the session |
+//! A [worker](crate::worker) of the supervisor's, spawned when it installs a session: a loop over its control queue and
+//! the bounded queue of the links' events, so that output never waits in a mailbox, until nobody holds the session. It
+//! takes no further event while a consumer without credit is full.
 //!
 //! | control | from | meaning |
 //! |---|---|---|
@@ -19,16 +15,17 @@
 //! | `TakeReplay`, `Page`, `Replayed`, `Lost` | Replay | `session.md` 8.4 |
 
 mod catching_up;
+mod entries;
 mod entry;
 mod questions;
+mod starts;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use mainstay_session::ids::{Epoch, RecoveryId};
 use mainstay_wire::network::Decision;
 use mainstay_wire::process::ReadAnswer;
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::ActorRef;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
@@ -37,20 +34,17 @@ use crate::inbound::ProcessNotice;
 use crate::link::LinkRef;
 use crate::network::{CancelCause, Network};
 use crate::outlet::{Key, Outlets};
-use crate::policy::{self, Policy};
+use crate::policy::Policy;
 use crate::ports::{FromLink, LinkEvent, PolicyArrival};
 use crate::setup::Setup;
 use crate::supervisor;
+use crate::worker::{self, Work};
+use entries::Entries;
 use entry::Entry;
+use starts::Starts;
 
 /// Events taken from the links at once.
 const BATCH: usize = 64;
-
-/// One message: the work.
-#[derive(Debug)]
-pub(crate) enum Msg {
-    Run,
-}
 
 /// See the module's second table.
 #[derive(Debug)]
@@ -142,90 +136,45 @@ pub(crate) struct ToReplay {
     pub(crate) last: u64,
 }
 
+/// See the module.
 #[derive(Debug)]
-pub(crate) struct Arguments {
-    pub(crate) control: mpsc::UnboundedReceiver<ToTable>,
-    pub(crate) myself: mpsc::WeakUnboundedSender<ToTable>,
-    pub(crate) events: mpsc::Receiver<FromLink>,
-    pub(crate) features: Features,
-    pub(crate) setup: Arc<Setup>,
-    pub(crate) supervisor: ActorRef<supervisor::Msg>,
+pub(crate) struct ProcessTable {
+    control: mpsc::UnboundedReceiver<ToTable>,
+    events: mpsc::Receiver<FromLink>,
+    desk: Desk,
 }
 
-/// The work, until `Run` takes it.
-#[derive(Debug)]
-pub(crate) struct State(Option<Table>);
-
-#[derive(Debug)]
-pub(crate) struct ProcessTable;
-
-impl Actor for ProcessTable {
-    type Msg = Msg;
-    type State = State;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Msg>,
-        arguments: Arguments,
-    ) -> Result<State, ActorProcessingErr> {
-        let Arguments {
-            control,
-            myself,
-            events,
-            features,
-            setup,
-            supervisor,
-        } = arguments;
-        Ok(State(Some(Table {
+impl ProcessTable {
+    /// A table without processes; `myself` is the sender of `control`.
+    pub(crate) fn new(
+        control: mpsc::UnboundedReceiver<ToTable>,
+        myself: mpsc::WeakUnboundedSender<ToTable>,
+        events: mpsc::Receiver<FromLink>,
+        features: Features,
+        setup: Arc<Setup>,
+        supervisor: ActorRef<supervisor::Msg>,
+    ) -> Self {
+        Self {
             control,
             events,
             desk: Desk {
                 features,
                 setup,
                 supervisor,
-                entries: HashMap::new(),
-                numbered: 0,
-                starts: HashMap::new(),
-                drained: None,
-                draining: None,
+                entries: Entries::default(),
+                starts: Starts::default(),
                 link: None,
                 candidate: None,
-                full: 0,
                 touched: Vec::new(),
                 failed: None,
                 questions: Vec::new(),
                 myself,
             },
-        })))
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            Msg::Run => {
-                if let Some(table) = state.0.take() {
-                    table.run().await;
-                }
-                crate::lifecycle::done(&myself);
-            }
         }
-        Ok(())
     }
 }
 
-#[derive(Debug)]
-struct Table {
-    control: mpsc::UnboundedReceiver<ToTable>,
-    events: mpsc::Receiver<FromLink>,
-    desk: Desk,
-}
-
-impl Table {
+impl Work for ProcessTable {
     async fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
         let mut open = true;
@@ -237,7 +186,7 @@ impl Table {
                     // Nobody holds the session any more.
                     None => return,
                 },
-                heard = self.events.recv_many(&mut batch, BATCH), if open && self.desk.has_room() => {
+                heard = self.events.recv_many(&mut batch, BATCH), if open && self.desk.entries.have_room() => {
                     // The session is over, and only readers of what came before are left.
                     open = heard > 0;
                     for event in batch.drain(..) {
@@ -247,13 +196,8 @@ impl Table {
                 }
             }
             for question in self.desk.questions.drain(..) {
-                // Its `pre_start` waits for nothing. If it cannot be spawned, dropping it is the denial.
-                let supervisor = self.desk.supervisor.get_cell();
-                if let Ok((policy, _)) =
-                    Policy::spawn_linked(None, Policy, question, supervisor).await
-                {
-                    let _ = policy.send_message(policy::Msg::Run);
-                }
+                // If it cannot be spawned, dropping it is the denial.
+                let _ = worker::spawn(question, self.desk.supervisor.get_cell()).await;
             }
         }
     }
@@ -265,22 +209,15 @@ struct Desk {
     features: Features,
     setup: Arc<Setup>,
     supervisor: ActorRef<supervisor::Msg>,
-    entries: HashMap<Arc<str>, Entry>,
-    numbered: u64,
-    /// Starts in progress, by the link they were sent on.
-    starts: HashMap<Epoch, usize>,
-    /// No start on this link or an earlier one is accepted any more.
-    drained: Option<Epoch>,
-    draining: Option<RecoveryId>,
+    entries: Entries,
+    starts: Starts,
     link: Option<LinkRef>,
     candidate: Option<Epoch>,
-    /// Entries whose consumers are full.
-    full: usize,
     /// Processes heard of in the batch at hand.
     touched: Vec<Arc<str>>,
     failed: Option<Error>,
     /// Decisions to be started.
-    questions: Vec<policy::Arguments>,
+    questions: Vec<Policy>,
     /// For the verdicts; weak, because the table ends when nobody else can reach it.
     myself: mpsc::WeakUnboundedSender<ToTable>,
 }
@@ -290,9 +227,9 @@ impl Desk {
         match message {
             ToTable::BeginStart(start) => self.begin_start(*start),
             ToTable::StartEnded(epoch) => self.start_ended(epoch),
-            ToTable::Started(key) => self.with(&key, |entry| entry.recoverable = true),
-            ToTable::Forget(key) => self.remove(&key),
-            ToTable::Orphan(key) => self.remove(&key),
+            ToTable::Started(key) => self.change(&key, |entry| entry.recoverable = true),
+            ToTable::Forget(key) => self.entries.remove(&key),
+            ToTable::Orphan(key) => self.entries.remove(&key),
             ToTable::Detach(key) => self.detach(&key),
             ToTable::Consumed { key, bytes } => self.consumed(&key, bytes),
             ToTable::Candidate(epoch) => self.candidate = Some(epoch),
@@ -302,11 +239,11 @@ impl Desk {
             ToTable::TakeReplay { reply } => self.take_replay(reply),
             ToTable::Page { key, answer, reply } => self.page(&key, *answer, reply),
             ToTable::Replayed { key, answer, reply } => self.replayed(&key, *answer, reply),
-            ToTable::Lost { key, error } => self.lose(&key, error),
+            ToTable::Lost { key, error } => self.change(&key, |entry| entry.lose(error)),
             ToTable::Cancelling(key) => {
-                self.with(&key, |entry| entry.record(CancelCause::ProcessCancelled))
+                self.change(&key, |entry| entry.record(CancelCause::ProcessCancelled));
             }
-            ToTable::Cancel(key) => self.with(&key, Entry::cancel),
+            ToTable::Cancel(key) => self.change(&key, Entry::cancel),
             ToTable::Verdict {
                 key,
                 arrival,
@@ -323,55 +260,40 @@ impl Desk {
             network,
             reply,
         } = start;
-        let answer = if let Some(error) = &self.failed {
-            Err(Refused::For(error.clone()))
-        } else if self.drained.is_some_and(|drained| epoch <= drained) {
-            Err(Refused::Draining(outlets))
-        } else if self.entries.contains_key(&process_id) {
-            Err(Refused::For(Error::protocol(format!(
-                "process {process_id} exists already"
-            ))))
+        let refused = if let Some(error) = &self.failed {
+            Refused::For(error.clone())
+        } else if self.starts.is_drained(epoch) {
+            Refused::Draining(outlets)
+        } else if let Some(key) = self.entries.add(process_id.clone(), |number| {
+            Entry::new(number, outlets, network, &self.setup, &self.features)
+        }) {
+            self.starts.begin(epoch);
+            if let Err(Ok(key)) = reply.send(Ok(key)) {
+                self.entries.remove(&key);
+                self.start_ended(epoch);
+            }
+            return;
         } else {
-            self.numbered += 1;
-            let key = Key {
-                process_id: process_id.clone(),
-                number: self.numbered,
-            };
-            self.entries.insert(
-                process_id,
-                Entry::new(self.numbered, outlets, network, &self.setup, &self.features),
-            );
-            *self.starts.entry(epoch).or_default() += 1;
-            Ok(key)
+            Refused::For(Error::protocol(format!(
+                "process {process_id} exists already"
+            )))
         };
-        if let Err(Ok(key)) = reply.send(answer) {
-            self.remove(&key);
-            self.start_ended(epoch);
-        }
+        // Its caller may have gone.
+        let _ = reply.send(Err(refused));
     }
 
     fn start_ended(&mut self, epoch: Epoch) {
-        match self.starts.get_mut(&epoch) {
-            Some(count) if *count > 1 => *count -= 1,
-            Some(_) => {
-                self.starts.remove(&epoch);
-            }
-            None => tracing::error!(epoch = epoch.0, "a start ended that was not registered"),
-        }
-        self.report_drained();
+        let drained = self.starts.end(epoch);
+        self.report_drained(drained);
     }
 
     fn drain_starts(&mut self, recovery: RecoveryId, epoch: Epoch) {
-        self.drained = self.drained.max(Some(epoch));
-        self.draining = Some(recovery);
-        self.report_drained();
+        let drained = self.starts.drain(recovery, epoch);
+        self.report_drained(drained);
     }
 
-    fn report_drained(&mut self) {
-        let Some(drained) = self.drained else { return };
-        if self.starts.keys().all(|epoch| *epoch > drained)
-            && let Some(recovery) = self.draining.take()
-        {
+    fn report_drained(&self, drained: Option<RecoveryId>) {
+        if let Some(recovery) = drained {
             let _ = self
                 .supervisor
                 .send_message(supervisor::Msg::StartsDrained(recovery));
@@ -381,7 +303,7 @@ impl Desk {
     fn link_up(&mut self, link: LinkRef) {
         self.candidate = None;
         if self.features.credit {
-            for (id, entry) in &mut self.entries {
+            for (id, entry) in self.entries.iter_mut() {
                 entry.regrant(id, &link);
             }
         }
@@ -402,15 +324,10 @@ impl Desk {
                 fact,
             }) => {
                 // Events of unknown processes are ignored (8.3).
-                let Some(entry) = self.entries.get_mut(&*process_id) else {
-                    return;
-                };
-                let was_full = entry.is_full();
-                let over = entry.accept(seq, fact);
-                self.full = self.full + usize::from(entry.is_full()) - usize::from(was_full);
-                if over {
-                    self.drop_entry(&process_id);
-                } else if self.touched.last().is_none_or(|last| **last != *process_id) {
+                let heard = self
+                    .entries
+                    .change_named(&process_id, |entry| entry.accept(seq, fact));
+                if heard.is_some() && self.touched.last().is_none_or(|last| **last != *process_id) {
                     self.touched.push(process_id.into());
                 }
             }
@@ -424,80 +341,41 @@ impl Desk {
         for id in self.touched.drain(..) {
             if self.features.credit
                 && let Some(link) = &self.link
-                && let Some(entry) = self.entries.get_mut(&id)
             {
-                entry.grant(&id, link);
+                self.entries
+                    .change_named(&id, |entry| entry.grant(&id, link));
             }
         }
-    }
-
-    fn has_room(&self) -> bool {
-        self.full == 0
     }
 
     fn consumed(&mut self, key: &Key, bytes: usize) {
         let link = self.link.as_ref().filter(|_| self.features.credit);
-        if let Some(entry) = self
-            .entries
-            .get_mut(&key.process_id)
-            .filter(|entry| entry.number == key.number)
-        {
-            let was_full = entry.is_full();
+        self.entries.change(key, |entry| {
             entry.consumed(bytes);
-            self.full = self.full + usize::from(entry.is_full()) - usize::from(was_full);
             if let Some(link) = link {
                 entry.grant(&key.process_id, link);
             }
-        }
+        });
     }
 
     /// Nobody holds the process any more. A peer with credit must still be granted, or its program would stop.
     fn detach(&mut self, key: &Key) {
         if self.features.credit {
-            self.with(key, Entry::detach);
+            self.change(key, Entry::detach);
         } else {
-            self.remove(key);
+            self.entries.remove(key);
         }
-    }
-
-    fn lose(&mut self, key: &Key, error: Error) {
-        self.with(key, |entry| entry.lose(error));
-        self.remove(key);
     }
 
     fn fail_all(&mut self, error: &Error) {
-        for (_, mut entry) in self.entries.drain() {
+        for mut entry in self.entries.take() {
             entry.disconnect(error.clone());
         }
-        self.full = 0;
         self.failed = Some(error.clone());
     }
 
-    fn with(&mut self, key: &Key, change: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = self
-            .entries
-            .get_mut(&key.process_id)
-            .filter(|entry| entry.number == key.number)
-        {
-            let was_full = entry.is_full();
-            change(entry);
-            self.full = self.full + usize::from(entry.is_full()) - usize::from(was_full);
-        }
-    }
-
-    fn remove(&mut self, key: &Key) {
-        if self
-            .entries
-            .get(&key.process_id)
-            .is_some_and(|entry| entry.number == key.number)
-        {
-            self.drop_entry(&key.process_id);
-        }
-    }
-
-    fn drop_entry(&mut self, process_id: &str) {
-        if let Some(entry) = self.entries.remove(process_id) {
-            self.full -= usize::from(entry.is_full());
-        }
+    /// Changes a process, unless it is gone.
+    fn change(&mut self, key: &Key, change: impl FnOnce(&mut Entry)) {
+        self.entries.change(key, change);
     }
 }

@@ -1,14 +1,17 @@
 //! Reader: the receiving half of a link. Owns the pending calls, the inbound ids and the *closed* mark.
 //!
-//! Spawned by Handshake, linked to the supervisor. An actor for supervision only: it handles one message and then
-//! lives in a loop over its bounded inbox and the socket. Answers go to the callers, process and body events to the
-//! session's tables, everything that ends the link to the supervisor, as its last message.
+//! A [worker](crate::worker), spawned by Handshake: a loop over its bounded inbox and the socket. Answers go to the
+//! callers, process and body events to the session's tables, everything that ends the link to the supervisor, as its
+//! last message.
 //!
-//! | message | from | meaning |
+//! | inbox | from | meaning |
 //! |---|---|---|
-//! | `Run` | Handshake | read until the link ends |
+//! | `Register`, `Forget` | callers | a call is about to be queued for writing; its caller went away |
+//! | `InboundDone` | Policy | an inbound request was answered, or will never be |
 
-use std::collections::{HashMap, HashSet};
+mod pending;
+
+use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,91 +20,51 @@ use mainstay_session::admit::{Admission, admit_inbound};
 use mainstay_wire::RpcError;
 use mainstay_wire::envelope::{self, RequestId};
 use mainstay_wire::http::BodyDeltaParams;
-use mainstay_wire::limits::CALLS_IN_FLIGHT;
 use mainstay_wire::network::{Decision, PolicyAnswer, PolicyRequestParams};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::ActorRef;
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::error::{Delivery, Error};
 use crate::inbound::{self, Bad, Inbound};
-use crate::link::{CloseRequest, Lane, LinkRef, ReaderEnds, Reply, ToReader, close_requested};
-use crate::marks::Written;
+use crate::link::{CloseRequest, LinkRef, ReaderEnds, ToReader, close_requested};
 use crate::ports::{FromBody, FromLink, InboundSlot, LinkEvent, PolicyArrival, Ports};
 use crate::supervisor;
+use crate::worker::Work;
 use crate::writer::WireSlots;
+use pending::Pending;
 
-/// One message: the work.
+/// See the module. Its parts are dropped in the order of `close`, or all at once when it crashes or is killed.
 #[derive(Debug)]
-pub(crate) enum Msg {
-    Run,
+pub(crate) struct Reader {
+    source: Source,
+    ends: ReaderEnds,
+    mark: ClosedOnDrop,
+    desk: Desk,
+    supervisor: ActorRef<supervisor::Msg>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Arguments {
-    pub(crate) source: Source,
-    pub(crate) ends: ReaderEnds,
-    pub(crate) link: LinkRef,
-    pub(crate) slots: WireSlots,
-    pub(crate) ports: Ports,
-    pub(crate) supervisor: ActorRef<supervisor::Msg>,
-}
-
-/// The work, until `Run` takes it.
-#[derive(Debug)]
-pub(crate) struct State(Option<Work>);
-
-#[derive(Debug)]
-pub(crate) struct Reader;
-
-impl Actor for Reader {
-    type Msg = Msg;
-    type State = State;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Msg>,
-        arguments: Arguments,
-    ) -> Result<State, ActorProcessingErr> {
-        let Arguments {
-            source,
-            ends,
-            link,
-            slots,
-            ports,
-            supervisor,
-        } = arguments;
-        Ok(State(Some(Work {
+impl Reader {
+    pub(crate) fn new(
+        source: Source,
+        ends: ReaderEnds,
+        link: LinkRef,
+        slots: WireSlots,
+        ports: Ports,
+        supervisor: ActorRef<supervisor::Msg>,
+    ) -> Self {
+        Self {
             source,
             ends,
             mark: ClosedOnDrop(link.clone()),
             desk: Desk {
                 link,
-                slots,
                 ports,
-                pending: HashMap::new(),
+                pending: Pending::new(slots),
                 inbound: HashSet::new(),
             },
             supervisor,
-        })))
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            Msg::Run => {
-                if let Some(work) = state.0.take() {
-                    work.run().await;
-                }
-                crate::lifecycle::done(&myself);
-            }
         }
-        Ok(())
     }
 }
 
@@ -114,15 +77,6 @@ impl Drop for ClosedOnDrop {
         self.0.closed().set();
         self.0.close(CloseRequest::Ended);
     }
-}
-
-#[derive(Debug)]
-struct Work {
-    source: Source,
-    ends: ReaderEnds,
-    mark: ClosedOnDrop,
-    desk: Desk,
-    supervisor: ActorRef<supervisor::Msg>,
 }
 
 /// Why the loop ended.
@@ -138,7 +92,7 @@ enum End {
     Mute,
 }
 
-impl Work {
+impl Work for Reader {
     async fn run(mut self) {
         let end = self.serve().await;
         let Self {
@@ -174,7 +128,9 @@ impl Work {
         // If the supervisor is gone, nobody needs to know.
         let _ = supervisor.send_message(message);
     }
+}
 
+impl Reader {
     async fn serve(&mut self) -> End {
         let Self {
             source, ends, desk, ..
@@ -234,53 +190,18 @@ enum Onward {
 #[derive(Debug)]
 struct Desk {
     link: LinkRef,
-    slots: WireSlots,
     ports: Ports,
-    pending: HashMap<i64, Pending>,
+    /// Calls of ours.
+    pending: Pending,
+    /// Ids of the peer's requests that are not answered yet.
     inbound: HashSet<i64>,
-}
-
-#[derive(Debug)]
-struct Pending {
-    lane: Lane,
-    written: Written,
-    /// `None`: nobody waits any more, but the call still holds a wire slot.
-    reply: Option<oneshot::Sender<Reply>>,
 }
 
 impl Desk {
     fn take(&mut self, message: ToReader) {
         match message {
-            ToReader::Register {
-                id,
-                lane,
-                written,
-                reply,
-            } => {
-                if self.pending.len() > 2 * CALLS_IN_FLIGHT {
-                    self.pending.retain(|_, call| {
-                        call.reply.as_ref().is_some_and(|reply| !reply.is_closed())
-                    });
-                }
-                self.pending.insert(
-                    id,
-                    Pending {
-                        lane,
-                        written,
-                        reply: Some(reply),
-                    },
-                );
-            }
-            ToReader::Forget { id } => {
-                if self.slots.bounded()
-                    && let Some(call) = self.pending.get_mut(&id)
-                    && call.written.is_set()
-                {
-                    call.reply = None;
-                } else {
-                    self.pending.remove(&id);
-                }
-            }
+            ToReader::Register { id, call } => self.pending.register(id, call),
+            ToReader::Forget { id } => self.pending.forget(id),
             ToReader::InboundDone { id } => {
                 self.inbound.remove(&id);
             }
@@ -291,7 +212,7 @@ impl Desk {
     fn handle(&mut self, frame: &Bytes) -> Result<Option<Onward>, End> {
         Ok(match inbound::read(frame).map_err(End::Bad)? {
             Inbound::Answer { id, reply } => {
-                self.answer(id, reply);
+                self.pending.answer(id, reply);
                 None
             }
             Inbound::Process(notice) => Some(Onward::Event(LinkEvent::Process(notice))),
@@ -320,18 +241,6 @@ impl Desk {
                 .map_err(|_| End::Mute)?,
         }
         Ok(())
-    }
-
-    fn answer(&mut self, id: i64, reply: Reply) {
-        if let Some(call) = self.pending.remove(&id) {
-            if call.written.is_set() {
-                self.slots.give_back(call.lane);
-            }
-            if let Some(port) = call.reply {
-                // The caller may have gone.
-                let _ = port.send(reply);
-            }
-        }
     }
 
     /// An inbound request: admission (`session.md` 10.2), then the table decides who decides.
@@ -395,16 +304,7 @@ impl Desk {
         while let Some(message) = inbox.recv().await {
             self.take(message);
         }
-        for (_, call) in self.pending {
-            if let Some(port) = call.reply {
-                let delivery = if call.written.is_set() {
-                    Delivery::Unknown
-                } else {
-                    Delivery::NotSent
-                };
-                let _ = port.send(Reply::Closed(delivery));
-            }
-        }
+        self.pending.close();
     }
 }
 

@@ -1,16 +1,12 @@
 //! Replay: after a resume, catches up with every process on a link that nobody else can use yet (`session.md` 8.4),
 //! all of them pipelined (W9).
 //!
-//! Spawned by the supervisor; ends with one `ReplayDone`, an error only if the transport closed.
-//!
-//! | message | from | meaning |
-//! |---|---|---|
-//! | `Run` | supervisor | read, hand to the table, report |
+//! A [worker](crate::worker) of the supervisor's; ends with one `ReplayDone`, an error only if the transport closed.
 
 use futures_util::{StreamExt, stream};
 use mainstay_session::ids::RecoveryId;
 use mainstay_wire::process::{Read, ReadAnswer, ReadParams, Terminate, TerminateParams};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::ActorRef;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::call;
@@ -20,20 +16,15 @@ use crate::marks::Gate;
 use crate::outlet::Key;
 use crate::process_table::{Paged, ToReplay, ToTable};
 use crate::supervisor;
+use crate::worker::Work;
 
 /// Processes read at once: each answer may hold a whole log.
 const PIPELINE: usize = 16;
 /// Bytes of one page. A link that is cut again and again must get at least one page through each time.
 const PAGE: u64 = 512 << 10;
 
-/// One message: the work.
 #[derive(Debug)]
-pub(crate) enum Msg {
-    Run,
-}
-
-#[derive(Debug)]
-pub(crate) struct Arguments {
+pub(crate) struct Replay {
     pub(crate) recovery: RecoveryId,
     pub(crate) link: LinkRef,
     pub(crate) gate: Gate,
@@ -43,45 +34,18 @@ pub(crate) struct Arguments {
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Replay;
-
-impl Actor for Replay {
-    type Msg = Msg;
-    type State = Arguments;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Msg>,
-        work: Arguments,
-    ) -> Result<Arguments, ActorProcessingErr> {
-        Ok(work)
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        work: &mut Arguments,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            Msg::Run => {
-                let result = work.all().await;
-                let report = supervisor::Msg::ReplayDone {
-                    recovery: work.recovery,
-                    epoch: work.link.epoch(),
-                    result,
-                };
-                let _ = work.supervisor.send_message(report);
-                crate::lifecycle::done(&myself);
-            }
-        }
-        Ok(())
+impl Work for Replay {
+    async fn run(self) {
+        let report = supervisor::Msg::ReplayDone {
+            recovery: self.recovery,
+            epoch: self.link.epoch(),
+            result: self.all().await,
+        };
+        let _ = self.supervisor.send_message(report);
     }
 }
 
-impl Arguments {
+impl Replay {
     async fn all(&self) -> Result<(), Error> {
         let (reply, processes) = oneshot::channel();
         if self.table.send(ToTable::TakeReplay { reply }).is_err() {

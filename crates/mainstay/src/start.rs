@@ -1,17 +1,12 @@
 //! Start: one process start, on one link, to its end (`session.md` 8.1 and 8.2). It goes on when the caller goes away.
 //!
-//! Spawned by the caller, linked to the supervisor. If it crashes, its caller learns that the outcome is unknown.
-//!
-//! | message | from | meaning |
-//! |---|---|---|
-//! | `Run` | caller | send, hand over, clean up |
+//! A [worker](crate::worker), spawned by the caller. If it crashes, its caller learns that the outcome is unknown.
 
 use mainstay_session::event::Mode;
 use mainstay_session::ids::Epoch;
 use mainstay_wire::process::{
     Start as StartCall, StartAnswer, StartParams, Terminate, TerminateParams,
 };
-use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
@@ -19,12 +14,7 @@ use crate::line::Line;
 use crate::link::{Lane, LinkRef};
 use crate::outlet::Key;
 use crate::process_table::ToTable;
-
-/// One message: the work.
-#[derive(Debug)]
-pub(crate) enum Msg {
-    Run,
-}
+use crate::worker::Work;
 
 /// What the caller gets. Dropping it without a receipt means that nobody wants the process.
 #[derive(Debug)]
@@ -34,7 +24,7 @@ pub(crate) struct HandedOver {
 }
 
 #[derive(Debug)]
-pub(crate) struct Arguments {
+pub(crate) struct Start {
     pub(crate) line: Line,
     pub(crate) link: LinkRef,
     pub(crate) params: StartParams,
@@ -57,91 +47,55 @@ impl Drop for InProgress {
     }
 }
 
-/// The work, until `Run` takes it.
-#[derive(Debug)]
-pub(crate) struct State(Option<Arguments>);
-
-#[derive(Debug)]
-pub(crate) struct Start;
-
-impl Actor for Start {
-    type Msg = Msg;
-    type State = State;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Msg>,
-        work: Arguments,
-    ) -> Result<State, ActorProcessingErr> {
-        Ok(State(Some(work)))
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            Msg::Run => {
-                if let Some(work) = state.0.take() {
-                    run(work).await;
+impl Work for Start {
+    async fn run(self) {
+        let Self {
+            line,
+            link,
+            params,
+            key,
+            in_progress,
+            table,
+            reply,
+        } = self;
+        // A crash from here on must not leave the process unwatched.
+        let abandoned = Abandoned {
+            line: line.clone(),
+            key: Some(key.clone()),
+            table: table.clone(),
+        };
+        match line
+            .call_on::<StartCall>(&link, Lane::Regular, &params)
+            .await
+        {
+            Ok(answer) => {
+                let _ = table.send(ToTable::Started(key));
+                let (receipt, received) = oneshot::channel();
+                let taken = reply.send(Ok(HandedOver { answer, receipt })).is_ok()
+                    && received.await.is_ok();
+                drop(in_progress);
+                if taken {
+                    abandoned.settled();
+                } else {
+                    abandoned.clean_up().await;
                 }
-                crate::lifecycle::done(&myself);
             }
-        }
-        Ok(())
-    }
-}
-
-async fn run(work: Arguments) {
-    let Arguments {
-        line,
-        link,
-        params,
-        key,
-        in_progress,
-        table,
-        reply,
-    } = work;
-    // A crash from here on must not leave the process unwatched.
-    let abandoned = Abandoned {
-        line: line.clone(),
-        key: Some(key.clone()),
-        table: table.clone(),
-    };
-    match line
-        .call_on::<StartCall>(&link, Lane::Regular, &params)
-        .await
-    {
-        Ok(answer) => {
-            let _ = table.send(ToTable::Started(key));
-            let (receipt, received) = oneshot::channel();
-            let taken =
-                reply.send(Ok(HandedOver { answer, receipt })).is_ok() && received.await.is_ok();
-            drop(in_progress);
-            if taken {
-                abandoned.settled();
-            } else {
-                abandoned.clean_up().await;
+            // Whether it was started is unknown.
+            Err(error) if error.is_transport_closed() => {
+                let not_sent = error.delivery() == Some(crate::error::Delivery::NotSent);
+                let _ = reply.send(Err(error));
+                drop(in_progress);
+                if not_sent {
+                    abandoned.never_started();
+                } else {
+                    abandoned.clean_up().await;
+                }
             }
-        }
-        // Whether it was started is unknown.
-        Err(error) if error.is_transport_closed() => {
-            let not_sent = error.delivery() == Some(crate::error::Delivery::NotSent);
-            let _ = reply.send(Err(error));
-            drop(in_progress);
-            if not_sent {
+            Err(error) => {
+                // The entry goes first: the caller may use the id again at once.
                 abandoned.never_started();
-            } else {
-                abandoned.clean_up().await;
+                let _ = reply.send(Err(error));
             }
-        }
-        Err(error) => {
-            // The entry goes first: the caller may use the id again at once.
-            abandoned.never_started();
-            let _ = reply.send(Err(error));
         }
     }
 }

@@ -16,10 +16,17 @@
 //! | `Due` | timers |
 //! | `Announced` | Announcements |
 //! | `Test`, `Kill` | tests |
+//! | `FarewellOver` | itself |
 //! | `Gone` | itself: supervision events, queued behind what the child had sent (`session.md` 15.7) |
 
+mod children;
+mod connecting;
 mod effects;
 mod entries;
+mod farewell;
+mod installing;
+mod reports;
+mod requests;
 mod shelf;
 mod timers;
 mod words;
@@ -45,10 +52,8 @@ use crate::outbound::OutboundPolicy;
 use crate::session::Session;
 use crate::setup::Setup;
 use entries::{LinkEntry, SessionEntry, Sessionless};
+use requests::Port;
 use shelf::Shelf;
-
-/// How long the links may take to say goodbye at the end.
-const FAREWELL: Duration = Duration::from_millis(1500);
 
 /// The reason ractor gives for an actor that was killed.
 const KILLED: &str = "killed";
@@ -145,19 +150,6 @@ pub(crate) enum Msg {
     Test(Event),
     /// A crash, which only tests can make.
     Kill(Child),
-}
-
-/// Who waits for an answer, and for which kind.
-#[derive(Debug)]
-pub(crate) enum Port {
-    Session(oneshot::Sender<Result<Session, Error>>),
-    Ready(oneshot::Sender<Result<(), Error>>),
-    Snapshot(oneshot::Sender<Snapshot>),
-    Claim(oneshot::Sender<Result<ClaimId, Error>>),
-    Socket(oneshot::Sender<Result<(), Error>>),
-    ShutDown(oneshot::Sender<()>),
-    /// The supervisor itself.
-    Own,
 }
 
 #[derive(Debug)]
@@ -272,37 +264,15 @@ impl Actor for Supervisor {
                 mode,
                 waiter,
                 reply,
-            } => {
-                state.waiters.insert(waiter, Port::Session(reply));
-                state.feed(&myself, Event::Acquire { mode, waiter }).await;
-            }
-            Msg::AwaitReady { waiter, reply } => {
-                state.waiters.insert(waiter, Port::Ready(reply));
-                state.feed(&myself, Event::AwaitReady { waiter }).await;
-            }
+            } => state.acquire(&myself, mode, waiter, reply).await,
+            Msg::AwaitReady { waiter, reply } => state.await_ready(&myself, waiter, reply).await,
             Msg::StartConnecting => state.feed(&myself, Event::StartConnecting).await,
-            Msg::Refresh { waiter, reply } => {
-                state.waiters.insert(waiter, Port::Session(reply));
-                state.feed(&myself, Event::Refresh { waiter }).await;
-            }
-            Msg::Snapshot { waiter, reply } => {
-                state.waiters.insert(waiter, Port::Snapshot(reply));
-                state.feed(&myself, Event::Snapshot { waiter }).await;
-            }
-            Msg::Subscribe { reply } => {
-                // Queued behind every report so far, so a fresh subscriber never starts with a stale value.
-                let _ = reply.send(state.conn.subscribe());
-            }
-            Msg::ForgetWaiter(waiter) => {
-                if state.waiters.remove(&waiter).is_some() {
-                    state.feed(&myself, Event::ForgetWaiter(waiter)).await;
-                }
-            }
+            Msg::Refresh { waiter, reply } => state.refresh(&myself, waiter, reply).await,
+            Msg::Snapshot { waiter, reply } => state.take_snapshot(&myself, waiter, reply).await,
+            Msg::Subscribe { reply } => state.subscribe(reply),
+            Msg::ForgetWaiter(waiter) => state.forget_waiter(&myself, waiter).await,
             Msg::ClaimReplacement { waiter, reply } => {
-                state.waiters.insert(waiter, Port::Claim(reply));
-                state
-                    .feed(&myself, Event::ClaimReplacement { waiter })
-                    .await;
+                state.claim_replacement(&myself, waiter, reply).await;
             }
             Msg::ReplaceSocket {
                 claim,
@@ -310,45 +280,18 @@ impl Actor for Supervisor {
                 waiter,
                 reply,
             } => {
-                state.waiters.insert(waiter, Port::Socket(reply));
-                let socket = state.shelf.socket(*socket);
                 state
-                    .feed(
-                        &myself,
-                        Event::ReplaceSocket {
-                            claim,
-                            socket,
-                            waiter,
-                        },
-                    )
+                    .replace_socket(&myself, claim, *socket, waiter, reply)
                     .await;
             }
             Msg::AbandonClaim(claim) => state.feed(&myself, Event::AbandonClaim(claim)).await,
             Msg::PolicyPublished => state.feed(&myself, Event::PolicyPublished).await,
             Msg::CredentialsChanged => state.feed(&myself, Event::CredentialsChanged).await,
             Msg::Nudge => state.feed(&myself, Event::Nudge).await,
-            Msg::Shutdown { waiter, reply } => {
-                state.waiters.insert(waiter, Port::ShutDown(reply));
-                state.feed(&myself, Event::Shutdown { waiter }).await;
-                state.say_farewell(&myself);
-            }
-            Msg::LookupDone { lookup, result } => {
-                state.children.remove(&Child::Lookup(lookup));
-                let result = match result {
-                    Ok(bundle) => Ok(state.shelf.bundle(bundle)),
-                    Err(error) => Err(state.shelf.failure(error)),
-                };
-                state
-                    .feed(&myself, Event::LookupDone { lookup, result })
-                    .await;
-            }
+            Msg::Shutdown { waiter, reply } => state.shut_down(&myself, waiter, reply).await,
+            Msg::LookupDone { lookup, result } => state.lookup_done(&myself, lookup, result).await,
             Msg::LinkReady { op, epoch, ready } => {
-                state.children.remove(&Child::Connector(op, epoch));
-                let session = state.shelf.session(&ready.session_id);
-                state.links.insert(epoch, LinkEntry::new(*ready));
-                state
-                    .feed(&myself, Event::LinkReady { op, epoch, session })
-                    .await;
+                state.link_ready(&myself, op, epoch, *ready).await;
             }
             Msg::ConnectFailed {
                 op,
@@ -356,100 +299,32 @@ impl Actor for Supervisor {
                 stage,
                 error,
             } => {
-                state.children.remove(&Child::Connector(op, epoch));
-                state.sessionless.remove(&epoch);
-                let failure = state.shelf.failure(error);
-                state
-                    .feed(
-                        &myself,
-                        Event::ConnectFailed {
-                            op,
-                            epoch,
-                            stage,
-                            failure,
-                        },
-                    )
-                    .await;
+                state.connect_failed(&myself, op, epoch, stage, error).await;
             }
             Msg::LinkDown {
                 epoch,
                 error,
                 restart,
-            } => {
-                tracing::info!(epoch = epoch.0, %error, "link down");
-                let cause = state.shelf.cause(error, restart);
-                state
-                    .feed(
-                        &myself,
-                        Event::LinkDown {
-                            epoch,
-                            cause,
-                            restart: restart.is_some(),
-                        },
-                    )
-                    .await;
-            }
+            } => state.link_down(&myself, epoch, error, restart).await,
             Msg::LinkFault {
                 epoch,
                 fault,
                 error,
-            } => {
-                tracing::warn!(epoch = epoch.0, %error, "link misbehaves");
-                let cause = state.shelf.cause(error, None);
-                state
-                    .feed(
-                        &myself,
-                        Event::LinkFault {
-                            epoch,
-                            fault,
-                            cause,
-                        },
-                    )
-                    .await;
-            }
+            } => state.link_fault(&myself, epoch, fault, error).await,
             Msg::ReplayDone {
                 recovery,
                 epoch,
                 result,
-            } => {
-                state.children.remove(&Child::Replay(recovery, epoch));
-                let result = result.map_err(|error| state.shelf.failure(error));
-                state
-                    .feed(
-                        &myself,
-                        Event::ReplayDone {
-                            recovery,
-                            epoch,
-                            result,
-                        },
-                    )
-                    .await;
-            }
+            } => state.replay_done(&myself, recovery, epoch, result).await,
             Msg::StartsDrained(recovery) => {
-                state.feed(&myself, Event::StartsDrained(recovery)).await
+                state.feed(&myself, Event::StartsDrained(recovery)).await;
             }
             Msg::ProbeDone {
                 refresh,
                 epoch,
                 result,
-            } => {
-                state.children.remove(&Child::Probe(refresh));
-                let result = result.map_err(|error| state.shelf.failure(error));
-                state
-                    .feed(
-                        &myself,
-                        Event::ProbeDone {
-                            refresh,
-                            epoch,
-                            result,
-                        },
-                    )
-                    .await;
-            }
-            Msg::Due(timer) => {
-                state.timers.remove(&timer);
-                state.feed(&myself, Event::Due(timer)).await;
-            }
+            } => state.probe_done(&myself, refresh, epoch, result).await,
+            Msg::Due(timer) => state.due(&myself, timer).await,
             Msg::Gone { actor, how } => state.gone(&myself, actor, how).await,
             Msg::Announced { registration } => state.announced(&myself, &registration).await,
             Msg::Kill(child) => state.kill(child),
@@ -504,86 +379,5 @@ impl State {
             *current = registration;
             changed
         });
-    }
-
-    /// Another executor is registered: follow it, unless a recovery has meanwhile (6).
-    async fn announced(&mut self, myself: &ActorRef<Msg>, registration: &str) {
-        if self.registration.borrow().as_deref() == Some(registration) {
-            return;
-        }
-        let waiter = WaiterId(self.own_waiters);
-        self.own_waiters -= 1;
-        self.waiters.insert(waiter, Port::Own);
-        self.feed(myself, Event::Refresh { waiter }).await;
-    }
-
-    /// Finds out which child an actor was: it may have been registered after it died.
-    async fn gone(&mut self, myself: &ActorRef<Msg>, actor: ActorId, how: How) {
-        let known = self
-            .children
-            .iter()
-            .find_map(|(child, cell)| (cell.get_id() == actor).then_some(*child));
-        let of_link = self
-            .links
-            .iter()
-            .find_map(|(epoch, link)| link.child(*epoch, actor));
-        let of_session = self
-            .sessions
-            .iter()
-            .find_map(|(generation, entry)| entry.child(*generation, actor));
-        let child = known.or(of_link).or(of_session).unwrap_or(Child::Operation);
-        self.children.remove(&child);
-        // It starts again with the next session.
-        self.announcements.take_if(|cell| cell.get_id() == actor);
-        match (child, how) {
-            // An operation that ended is its own business; a Writer that stopped by itself has told its Reader.
-            (Child::Operation, How::Stopped | How::Killed) | (Child::Writer(_), How::Stopped) => {}
-            (child, how) => self.feed(myself, Event::ChildGone { child, how }).await,
-        }
-        if let Child::Reader(epoch) | Child::Writer(epoch) = child
-            && let Some(link) = self.links.get_mut(&epoch)
-        {
-            link.ended(child);
-        }
-        self.links.retain(|_, link| !link.is_over());
-        if self.ending.is_some() && self.links.is_empty() {
-            self.end(myself);
-        }
-    }
-
-    fn kill(&self, child: Child) {
-        let of_link = |epoch| self.links.get(&epoch).map(|link| &link.guard);
-        let of_session = |generation| self.sessions.get(&generation);
-        let cell = match child {
-            Child::Reader(epoch) => of_link(epoch).map(|guard| &guard.reader),
-            Child::Writer(epoch) => of_link(epoch).map(|guard| &guard.writer),
-            Child::ProcessTable(generation) => {
-                of_session(generation).map(|entry| &entry.table_cell)
-            }
-            Child::BodyTable(generation) => of_session(generation).map(|entry| &entry.bodies_cell),
-            other => self.children.get(&other),
-        };
-        if let Some(cell) = cell {
-            cell.kill();
-        }
-    }
-
-    /// After the machine was shut down: the links say goodbye, then the supervisor ends.
-    fn say_farewell(&mut self, myself: &ActorRef<Msg>) {
-        if self.links.is_empty() {
-            self.end(myself);
-        } else {
-            for link in self.links.values() {
-                link.close();
-            }
-            let _detached = myself.send_after(FAREWELL, || Msg::FarewellOver);
-        }
-    }
-
-    fn end(&mut self, myself: &ActorRef<Msg>) {
-        for reply in self.ending.take().unwrap_or_default() {
-            let _ = reply.send(());
-        }
-        crate::lifecycle::done(myself);
     }
 }

@@ -1,33 +1,23 @@
 //! Writer: the sending half of a link, and the only one that writes its socket.
 //!
-//! Spawned by Handshake, linked to the supervisor, so that its crash is the supervisor's business. An actor for
-//! supervision only: it handles one message and then lives in a loop over the link's bounded queues.
-//!
-//! | message | from | meaning |
-//! |---|---|---|
-//! | `Run` | Handshake | write until the link is asked to close or a write fails |
+//! A [worker](crate::worker), spawned by Handshake: a loop over the link's bounded queues until the link is asked to
+//! close or a write fails.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_link::{Close, LinkError, Sink};
 use mainstay_wire::limits::{RELAY_CALLS_ON_WIRE, RELAY_RESERVED_ON_WIRE};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::link::{CloseRequest, Lane, LinkRef, QueuedCall, WriterEnds, close_requested};
+use crate::worker::Work;
 
 /// Time for the goodbye of a link that ends; its socket is dropped afterwards in any case.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Messages that are fed to the socket before one flush.
 const BATCH: usize = 64;
-
-/// One message: the work.
-#[derive(Debug)]
-pub(crate) enum Msg {
-    Run,
-}
 
 /// Bounds what is on the wire of a relay link. The Writer takes a slot for each call it writes, the Reader gives it
 /// back when the answer arrives.
@@ -85,61 +75,25 @@ impl WireSlots {
 }
 
 #[derive(Debug)]
-pub(crate) struct Arguments {
+pub(crate) struct Writer {
     pub(crate) sink: Sink,
     pub(crate) ends: WriterEnds,
     pub(crate) link: LinkRef,
     pub(crate) slots: WireSlots,
 }
 
-/// The work, until `Run` takes it.
-#[derive(Debug)]
-pub(crate) struct State(Option<Arguments>);
-
-#[derive(Debug)]
-pub(crate) struct Writer;
-
-impl Actor for Writer {
-    type Msg = Msg;
-    type State = State;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Msg>,
-        work: Arguments,
-    ) -> Result<State, ActorProcessingErr> {
-        Ok(State(Some(work)))
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            Msg::Run => {
-                if let Some(work) = state.0.take() {
-                    run(work).await;
-                }
-                crate::lifecycle::done(&myself);
-            }
+impl Work for Writer {
+    async fn run(mut self) {
+        if let Err(error) = write_all(&mut self).await {
+            tracing::debug!(epoch = self.link.epoch().0, %error, "link cannot write");
+            self.link
+                .close(CloseRequest::WriteFailed(error.to_string()));
         }
-        Ok(())
-    }
-}
-
-async fn run(mut work: Arguments) {
-    if let Err(error) = write_all(&mut work).await {
-        tracing::debug!(epoch = work.link.epoch().0, %error, "link cannot write");
-        work.link
-            .close(CloseRequest::WriteFailed(error.to_string()));
     }
 }
 
 /// Writes until the link is asked to close (then says goodbye) or a write fails.
-async fn write_all(work: &mut Arguments) -> Result<(), LinkError> {
+async fn write_all(work: &mut Writer) -> Result<(), LinkError> {
     loop {
         let WriterEnds {
             regular,
@@ -166,7 +120,7 @@ async fn write_all(work: &mut Arguments) -> Result<(), LinkError> {
 }
 
 /// Feeds what is already queued, so that one flush carries many messages.
-async fn drain(work: &mut Arguments) -> Result<(), LinkError> {
+async fn drain(work: &mut Writer) -> Result<(), LinkError> {
     let WriterEnds {
         regular,
         reserved,

@@ -123,8 +123,8 @@ impl Entry {
         self.buffer.is_some_and(|buffer| self.waiting > buffer)
     }
 
-    /// A live event. `true` when it was the last.
-    pub(super) fn accept(&mut self, seq: u64, fact: Fact) -> bool {
+    /// A live event.
+    pub(super) fn accept(&mut self, seq: u64, fact: Fact) {
         if let Fact::Output { data, .. } = &fact {
             self.granted = self.granted.saturating_sub(data.len());
             if data.len() > self.largest && !self.is_over() {
@@ -133,7 +133,7 @@ impl Entry {
                     bytes: data.len(),
                 };
                 self.lose(Error::protocol(error.to_string()));
-                return true;
+                return;
             }
         }
         let accepted = self.sequencer.accept(seq, fact, &mut self.published);
@@ -141,7 +141,6 @@ impl Entry {
         if let Err(error) = accepted {
             self.deliver(PieceKind::Lost(Error::protocol(error.to_string())));
         }
-        self.is_over()
     }
 
     /// Takes one page of what was missed, as if it had come live: from a log that keeps everything unacknowledged it

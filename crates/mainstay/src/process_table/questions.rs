@@ -6,7 +6,7 @@ use mainstay_wire::network::{Decision, PolicyAnswer, PolicyDecisionParams};
 
 use super::Desk;
 use crate::outlet::Key;
-use crate::policy::{self, Question};
+use crate::policy::{Policy, Question};
 use crate::ports::PolicyArrival;
 
 impl Desk {
@@ -17,20 +17,16 @@ impl Desk {
             && params.request.host_is_valid();
         let asked = self
             .entries
-            .get_key_value(params.process_id.as_str())
+            .named(&params.process_id)
             .filter(|_| well_formed)
-            .and_then(|(id, entry)| entry.decider().map(|decider| (id, entry, decider)));
+            .and_then(|(key, entry)| Some((key, entry.cancelled(), entry.decider()?)));
         match (asked, self.myself.upgrade()) {
-            (Some((id, entry, (decider, timeout))), Some(table)) => {
-                let key = Key {
-                    process_id: id.clone(),
-                    number: entry.number,
-                };
-                self.questions.push(policy::Arguments {
+            (Some((key, process, (decider, timeout))), Some(table)) => {
+                self.questions.push(Policy {
                     target: params.request.clone(),
                     decider,
                     timeout,
-                    process: entry.cancelled(),
+                    process,
                     question: Question {
                         key,
                         arrival: Some(arrival),
@@ -49,11 +45,7 @@ impl Desk {
         arrival: &PolicyArrival,
         decision: Option<Decision>,
     ) {
-        let same = self
-            .entries
-            .get(&key.process_id)
-            .is_some_and(|entry| entry.number == key.number);
-        if let Some(decision) = decision.filter(|_| same) {
+        if let Some(decision) = decision.filter(|_| self.entries.is_current(key)) {
             answer(arrival, decision);
         }
     }
@@ -62,8 +54,8 @@ impl Desk {
     pub(super) fn audit(&self, record: &PolicyDecisionParams) {
         let identity = self
             .entries
-            .get(record.process_id.as_str())
-            .and_then(|entry| entry.audit_identity());
+            .named(&record.process_id)
+            .and_then(|(_, entry)| entry.audit_identity());
         if let Some(identity) = identity.filter(|_| record.is_valid()) {
             tracing::info!(
                 target: "mainstay::network_audit",
