@@ -76,6 +76,43 @@ async fn a35_a_lost_link_ends_a_body_with_an_error_after_what_had_arrived() {
 }
 
 #[tokio::test]
+async fn a35_a_request_cancelled_before_its_headers_leaves_no_stream() {
+    let (environment, session, mut peer) = Peer::session(json!({})).await;
+    let cancelled = stream(&environment);
+    let first = peer.expect("http/request").await;
+    cancelled.abort();
+    assert!(cancelled.await.unwrap_err().is_cancelled());
+    // What comes for it is ignored, and the next stream has its own.
+    headers(&mut peer, &first).await;
+    delta(&mut peer, &first, 1, "late", true).await;
+    let streaming = stream(&environment);
+    let second = peer.expect("http/request").await;
+    assert_eq!(second.params["requestId"], "http-2");
+    headers(&mut peer, &second).await;
+    delta(&mut peer, &first, 2, "later", true).await;
+    delta(&mut peer, &second, 1, "mine", true).await;
+    assert_eq!(
+        read(streaming.await.unwrap().unwrap()).await.unwrap(),
+        "mine"
+    );
+    peer.settle(&session).await;
+}
+
+#[tokio::test]
+async fn a35_a_complete_body_that_nobody_reads_costs_nothing() {
+    let (environment, session, mut peer) = Peer::session(json!({"mainstayHttpCancel": true})).await;
+    let streaming = stream(&environment);
+    let asked = peer.expect("http/request").await;
+    headers(&mut peer, &asked).await;
+    delta(&mut peer, &asked, 1, "all of it", true).await;
+    peer.settle(&session).await;
+    drop(streaming.await.unwrap().unwrap());
+    // It is over: nothing is cancelled, and what still comes for it is ignored.
+    delta(&mut peer, &asked, 2, "late", false).await;
+    peer.settle(&session).await;
+}
+
+#[tokio::test]
 async fn a35_a_body_that_nobody_reads_overflows_and_says_so() {
     let mut config = mainstay::Config::default();
     config.session.body_frames = Some(256);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mainstay::{Command, ErrorKind};
+use mainstay::ErrorKind;
 use serde_json::json;
 
 use crate::script::Peer;
@@ -34,13 +34,7 @@ async fn a9_without_write_streaming_nothing_is_sent_and_reading_says_so() {
 #[tokio::test]
 async fn a_lost_process_answers_reads_with_its_failure() {
     let (environment, _session, mut peer) = Peer::session(json!({})).await;
-    let starting = tokio::spawn({
-        let environment = environment.clone();
-        async move { environment.exec(Command::new("x").process_id("p")).await }
-    });
-    let asked = peer.expect("process/start").await;
-    peer.answer(&asked.id, json!({"processId": "p"})).await;
-    let mut process = starting.await.unwrap().unwrap();
+    let mut process = peer.start(&environment, "p").await;
     environment.shutdown().await;
     process.wait().await;
     let answer = process.read_log(7, None, Duration::ZERO).await.unwrap();

@@ -1,10 +1,14 @@
 //! Scenarios of the specification against a scripted executor. A test's name carries the scenario's number.
 
+mod audit;
 mod bodies;
 mod calls;
+mod deciding;
 mod files;
+mod once;
 mod policy;
 mod processes;
+mod replays;
 mod retirement;
 mod script;
 mod sockets;

@@ -1,30 +1,12 @@
 //! Processes: starts, order, outages (`session.md` 8).
 
 use futures_util::StreamExt;
-use mainstay::{Command, Delivery, Environment, Error, Exit, Process, ProcessEvent};
+use mainstay::{Command, Exit, Process, ProcessEvent};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use crate::script::{Asked, Peer, text};
-
-async fn start(environment: &Environment, peer: &mut Peer) -> Process {
-    start_with(environment, peer, Command::new("x").process_id("p")).await
-}
-
-async fn start_with(environment: &Environment, peer: &mut Peer, command: Command) -> Process {
-    let starting = exec(environment, command);
-    let asked = peer.expect("process/start").await;
-    peer.answer(&asked.id, json!({"processId": "p"})).await;
-    starting.await.unwrap().unwrap()
-}
-
-fn exec(
-    environment: &Environment,
-    command: Command,
-) -> tokio::task::JoinHandle<Result<Process, Error>> {
-    let environment = environment.clone();
-    tokio::spawn(async move { environment.exec(command).await })
-}
+use crate::replays::answer;
+use crate::script::{Peer, exec, text};
 
 async fn all(process: &mut Process) -> Vec<ProcessEvent> {
     process.events().collect().await
@@ -37,24 +19,10 @@ fn output(bytes: &'static str) -> ProcessEvent {
     }
 }
 
-/// Replaces the link and answers `initialize` on the new one.
-async fn resume(environment: &Environment) -> Peer {
-    let (near, mut peer) = Peer::pair();
-    environment
-        .claim_replacement()
-        .await
-        .unwrap()
-        .replace(near)
-        .await
-        .unwrap();
-    assert_eq!(peer.initialize("session-1", json!({})).await, "session-1");
-    peer
-}
-
 #[tokio::test]
 async fn a10_reordered_events_are_delivered_in_order() {
     let (environment, _session, mut peer) = Peer::session(json!({})).await;
-    let mut process = start(&environment, &mut peer).await;
+    let mut process = peer.start(&environment, "p").await;
     peer.closed("p", 4).await;
     peer.output("p", 1, "one").await;
     peer.notify(
@@ -78,7 +46,7 @@ async fn a10_reordered_events_are_delivered_in_order() {
 #[tokio::test]
 async fn a16_an_event_above_one_mib_loses_the_process() {
     let (environment, _session, mut peer) = Peer::session(json!({})).await;
-    let mut process = start(&environment, &mut peer).await;
+    let mut process = peer.start(&environment, "p").await;
     peer.output("p", 1, &"x".repeat((1 << 20) + 1)).await;
     let events = all(&mut process).await;
     assert!(matches!(&events[..], [ProcessEvent::Lost(_)]), "{events:?}");
@@ -88,11 +56,8 @@ async fn a16_an_event_above_one_mib_loses_the_process() {
 #[tokio::test]
 async fn a12_much_output_of_one_process_does_not_delay_another() {
     let (environment, _session, mut peer) = Peer::session(json!({})).await;
-    let mut loud = start(&environment, &mut peer).await;
-    let starting = exec(&environment, Command::new("y").process_id("q"));
-    let asked = peer.expect("process/start").await;
-    peer.answer(&asked.id, json!({"processId": "q"})).await;
-    let mut quiet = starting.await.unwrap().unwrap();
+    let mut loud = peer.start(&environment, "p").await;
+    let mut quiet = peer.start(&environment, "q").await;
     for seq in 1..=4097 {
         peer.output("p", seq, "noise").await;
     }
@@ -108,7 +73,7 @@ async fn a12_much_output_of_one_process_does_not_delay_another() {
 async fn a6_a_write_whose_link_is_lost_is_sent_again_with_the_same_id() {
     let (environment, _session, mut peer) = Peer::session(json!({})).await;
     let command = Command::new("x").process_id("p").pipe_stdin();
-    let mut process = start_with(&environment, &mut peer, command).await;
+    let mut process = peer.start_with(&environment, command).await;
     let mut stdin = process.stdin.take().unwrap();
     let writing = tokio::spawn(async move {
         stdin.write_all(b"hello").await?;
@@ -116,11 +81,11 @@ async fn a6_a_write_whose_link_is_lost_is_sent_again_with_the_same_id() {
     });
     let first = peer.expect("process/write").await;
     drop(peer);
-    let mut peer = resume(&environment).await;
+    let mut peer = Peer::resume(&environment).await;
     let read = peer.expect("process/read").await;
     assert_eq!(read.params["afterSeq"], 0);
     assert_eq!(read.params["maxBytes"], Value::Null);
-    answer_read(&mut peer, &read, &[], 1, None).await;
+    peer.answer(&read.id, answer(&[], 1)).await;
     let second = peer.expect("process/write").await;
     assert_eq!(second.params, first.params);
     assert_eq!(text(&second.params["chunk"]), "hello");
@@ -128,36 +93,18 @@ async fn a6_a_write_whose_link_is_lost_is_sent_again_with_the_same_id() {
     writing.await.unwrap().unwrap();
 }
 
-async fn answer_read(
-    peer: &mut Peer,
-    read: &Asked,
-    chunks: &[(u64, &str)],
-    next: u64,
-    exit: Option<i32>,
-) {
-    let chunks: Vec<Value> = chunks
-        .iter()
-        .map(|(seq, chunk)| json!({"seq": seq, "stream": "stdout", "chunk": crate::script::base64(chunk)}))
-        .collect();
-    let answer = json!({
-        "chunks": chunks, "nextSeq": next, "exited": exit.is_some(), "exitCode": exit,
-        "closed": exit.is_some(), "failure": null, "sandboxDenied": false,
-    });
-    peer.answer(&read.id, answer).await;
-}
-
 #[tokio::test]
 async fn w8_output_that_is_gone_becomes_a_gap_and_the_process_lives() {
     let (environment, _session, mut peer) = Peer::session(json!({})).await;
-    let mut process = start(&environment, &mut peer).await;
+    let mut process = peer.start(&environment, "p").await;
     let mut events = process.events();
     peer.output("p", 1, "one").await;
     assert_eq!(events.next().await.unwrap(), output("one"));
     drop(peer);
-    let mut peer = resume(&environment).await;
+    let mut peer = Peer::resume(&environment).await;
     let read = peer.expect("process/read").await;
     assert_eq!(read.params["afterSeq"], 1);
-    answer_read(&mut peer, &read, &[(5, "five")], 6, None).await;
+    peer.answer(&read.id, answer(&[(5, "five")], 6)).await;
     peer.output("p", 6, "six").await;
     assert_eq!(
         events.next().await.unwrap(),
@@ -172,11 +119,11 @@ async fn w8_the_references_rule_terminates_a_process_whose_output_is_gone() {
     let mut config = mainstay::Config::default();
     config.session.on_gap = mainstay::OnGap::Fail;
     let (environment, _session, mut peer) = Peer::session_with(config, json!({})).await;
-    let mut process = start(&environment, &mut peer).await;
+    let mut process = peer.start(&environment, "p").await;
     drop(peer);
-    let mut peer = resume(&environment).await;
+    let mut peer = Peer::resume(&environment).await;
     let read = peer.expect("process/read").await;
-    answer_read(&mut peer, &read, &[(5, "five")], 6, None).await;
+    peer.answer(&read.id, answer(&[(5, "five")], 6)).await;
     let terminate = peer.expect("process/terminate").await;
     peer.answer(&terminate.id, json!({"running": true})).await;
     let Exit::Lost(error) = process.wait().await else {
@@ -205,24 +152,6 @@ async fn a21_an_abandoned_start_is_terminated_when_its_answer_arrives() {
     let terminate = peer.expect("process/terminate").await;
     assert_eq!(terminate.params["processId"], "p");
     peer.answer(&terminate.id, json!({"running": true})).await;
-}
-
-#[tokio::test]
-async fn a36_a_start_is_sent_once_and_cleaned_up_after_a_lost_link() {
-    let (environment, _session, mut peer) = Peer::session(json!({})).await;
-    let starting = exec(&environment, Command::new("x").process_id("p"));
-    peer.expect("process/start").await;
-    drop(peer);
-    let error = starting.await.unwrap().unwrap_err();
-    assert_eq!(error.delivery(), Some(Delivery::Unknown));
-    let mut peer = resume(&environment).await;
-    let terminate = peer.expect("process/terminate").await;
-    assert_eq!(terminate.params["processId"], "p");
-    // The clean-up is repeated while its transport closes under it.
-    drop(peer);
-    let mut peer = resume(&environment).await;
-    let terminate = peer.expect("process/terminate").await;
-    peer.answer(&terminate.id, json!({"running": false})).await;
 }
 
 #[tokio::test]
@@ -267,7 +196,7 @@ async fn credit_is_granted_as_the_consumer_reads() {
     };
     let (environment, _session, mut peer) =
         Peer::session_with(config, json!({"mainstayCredit": true})).await;
-    let mut process = start(&environment, &mut peer).await;
+    let mut process = peer.start(&environment, "p").await;
     let mut stdout = process.stdout.take().unwrap();
     let chunk = "x".repeat(64 << 10);
     // Without a reader everything up to the window is granted, and no more.

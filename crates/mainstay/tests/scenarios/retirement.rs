@@ -2,32 +2,20 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::task::Poll;
 
 use mainstay::{Command, Delivery, Environment, Error, Session};
 use mainstay_session::Event;
 use serde_json::json;
 
-use crate::script::Peer;
+use crate::script::{Asked, Peer};
 
-/// Polls a future once, so that it sends; it does not run by itself.
-async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
-    std::future::poll_fn(|cx| {
-        Poll::Ready(match std::pin::Pin::new(&mut *future).poll(cx) {
-            Poll::Ready(output) => Some(output),
-            Poll::Pending => None,
-        })
-    })
-    .await
-}
-
-/// Everything the peer has sent before is with its receiver afterwards.
-async fn settle(session: &Session, peer: &mut Peer) {
-    let session = session.clone();
-    let status = tokio::spawn(async move { session.status().await });
-    let asked = peer.expect("environment/status").await;
-    peer.answer(&asked.id, json!({"status": "ready"})).await;
-    status.await.unwrap().unwrap();
+/// The request that a call sends when it is polled, without its end.
+async fn asked<F: Future + Unpin>(call: &mut F, peer: &mut Peer, method: &str) -> Asked {
+    tokio::select! {
+        biased;
+        _ = call => panic!("{method} has ended"),
+        asked = peer.expect(method) => asked,
+    }
 }
 
 async fn retire(environment: &Environment, session: &Session) {
@@ -50,11 +38,10 @@ async fn s17_a_pending_mutation_fails_before_the_streams_are_cleaned_up() {
         let held = session.hold_streams_for_test();
         let files = environment.files();
         let mut call = pin!(files.remove("/file"));
-        assert!(poll_once(&mut call).await.is_none());
-        let asked = peer.expect("fs/remove").await;
+        let asked = asked(&mut call, &mut peer, "fs/remove").await;
         if delivered {
             peer.answer(&asked.id, json!({})).await;
-            settle(&session, &mut peer).await;
+            peer.settle(&session).await;
         }
         retire(&environment, &session).await;
         if !delivered {
@@ -62,7 +49,8 @@ async fn s17_a_pending_mutation_fails_before_the_streams_are_cleaned_up() {
         }
         replaced(&call.await.unwrap_err());
         assert!(!held.is_closed(), "the cleanup is still held");
-        drop(held);
+        held.send(()).unwrap();
+        environment.shutdown().await;
     }
 }
 
@@ -72,36 +60,23 @@ async fn s18_a_pending_start_fails_before_the_streams_are_cleaned_up() {
         let (environment, session, mut peer) = Peer::session(json!({})).await;
         let held = session.hold_streams_for_test();
         let mut call = Box::pin(environment.exec(Command::new("x").process_id("p")));
-        // Registered with the table and handed to its own activity, which sends it.
-        let asked = loop {
-            assert!(poll_once(&mut call).await.is_none());
-            let next = Box::pin(peer.expect("process/start"));
-            if let Ok(asked) = tokio::time::timeout(std::time::Duration::from_millis(1), next).await
-            {
-                break asked;
-            }
-        };
+        let asked = asked(&mut call, &mut peer, "process/start").await;
         if delivered {
             peer.answer(&asked.id, json!({"processId": "p"})).await;
-            settle(&session, &mut peer).await;
+            peer.settle(&session).await;
         }
         retire(&environment, &session).await;
         replaced(&call.await.unwrap_err());
-        assert!(!held.is_closed());
-        drop(held);
+        assert!(!held.is_closed(), "the cleanup is still held");
+        held.send(()).unwrap();
+        environment.shutdown().await;
     }
 }
 
 #[tokio::test]
 async fn handles_of_a_retired_session_stay_failed() {
     let (environment, session, mut peer) = Peer::session(json!({})).await;
-    let starting = tokio::spawn({
-        let environment = environment.clone();
-        async move { environment.exec(Command::new("x").process_id("p")).await }
-    });
-    let asked = peer.expect("process/start").await;
-    peer.answer(&asked.id, json!({"processId": "p"})).await;
-    let mut process = starting.await.unwrap().unwrap();
+    let mut process = peer.start(&environment, "p").await;
     retire(&environment, &session).await;
     assert!(peer.next().await.is_none(), "its link is closed");
     assert!(matches!(process.wait().await, mainstay::Exit::Lost(_)));

@@ -1,7 +1,9 @@
 //! Sockets from the host, links that end, sessions that fail (`session.md` 2, 5.7).
 
+use std::time::Duration;
+
 use futures_util::StreamExt;
-use mainstay::{Command, ConnState, Environment, Exit, ProcessEvent};
+use mainstay::{Command, ConnState, Environment, ErrorKind, Exit, ProcessEvent};
 use serde_json::json;
 
 use crate::script::Peer;
@@ -11,13 +13,10 @@ async fn a37_a_claim_is_exclusive_and_free_again_when_abandoned() {
     let (environment, session, mut peer) = Peer::session(json!({})).await;
     let claim = environment.claim_replacement().await.unwrap();
     let refused = environment.claim_replacement().await.unwrap_err();
-    assert!(matches!(
-        refused.kind(),
-        mainstay::ErrorKind::Protocol { .. }
-    ));
+    assert!(matches!(refused.kind(), ErrorKind::Protocol { .. }));
     drop(claim);
     let claim = environment.claim_replacement().await.unwrap();
-    let (near, mut second) = Peer::pair();
+    let (near, mut second) = Peer::pair().await;
     claim.replace(near).await.unwrap();
     assert!(peer.next().await.is_none(), "the old link is closed");
     assert_eq!(second.initialize("session-1", json!({})).await, "session-1");
@@ -32,14 +31,7 @@ async fn a_full_recovery_shows_recovering_and_then_connected_once() {
     drop(peer);
     watch.changed().await.unwrap();
     assert_eq!(*watch.borrow_and_update(), ConnState::Recovering);
-    let (near, mut peer) = Peer::pair();
-    environment
-        .claim_replacement()
-        .await
-        .unwrap()
-        .replace(near)
-        .await
-        .unwrap();
+    let mut peer = Peer::replacement(&environment).await;
     peer.initialize("session-1", json!({})).await;
     watch.changed().await.unwrap();
     assert_eq!(*watch.borrow_and_update(), ConnState::Connected);
@@ -51,14 +43,7 @@ async fn a_full_recovery_shows_recovering_and_then_connected_once() {
 async fn another_session_id_ends_the_session() {
     let (environment, session, peer) = Peer::session(json!({})).await;
     drop(peer);
-    let (near, mut peer) = Peer::pair();
-    environment
-        .claim_replacement()
-        .await
-        .unwrap()
-        .replace(near)
-        .await
-        .unwrap();
+    let mut peer = Peer::replacement(&environment).await;
     peer.initialize("session-2", json!({})).await;
     assert!(peer.next().await.is_none());
     let error = session
@@ -102,10 +87,17 @@ async fn a11_the_end_of_a_program_loses_its_processes_and_refuses_new_ones() {
     let Some(ProcessEvent::Lost(error)) = waiting.await.unwrap() else {
         panic!()
     };
-    assert!(error.delivery().is_some());
+    let generic = "exec-server transport disconnected";
+    assert!(error.to_string().contains(generic), "{error}");
     assert!(matches!(process.wait().await, Exit::Lost(_)));
+    let read = process.read_log(0, None, Duration::ZERO).await.unwrap();
+    assert!(read.closed && read.exited && read.chunks.is_empty());
+    assert!(read.failure.unwrap().contains(generic));
     let refused = environment.exec(Command::new("y")).await.unwrap_err();
-    assert!(refused.delivery().is_some(), "{refused}");
+    assert!(
+        matches!(refused.kind().root(), ErrorKind::Disconnected { .. }),
+        "{refused}"
+    );
     assert_eq!(environment.state(), ConnState::Disconnected);
 }
 
@@ -130,11 +122,10 @@ async fn a2_a_missing_program_fails_every_caller_with_the_same_error() {
     let first = environment.session().await.unwrap_err();
     let second = environment.session().await.unwrap_err();
     assert_eq!(first, second);
-    assert!(matches!(
-        first.kind().root(),
-        mainstay::ErrorKind::Spawn { .. }
-    ));
-    assert!(environment.snapshot().await.unwrap().startup_finished);
+    assert!(matches!(first.kind().root(), ErrorKind::Spawn { .. }));
+    let snapshot = environment.snapshot().await.unwrap();
+    assert!(snapshot.startup_finished);
+    assert_eq!(snapshot.state, ConnState::Disconnected);
 }
 
 #[tokio::test]
@@ -151,14 +142,7 @@ async fn a_session_is_taken_over_only_where_the_executor_announced_it() {
         let (environment, _session, peer) =
             Peer::session(json!({"mainstayTakeOver": announced})).await;
         drop(peer);
-        let (near, mut peer) = Peer::pair();
-        environment
-            .claim_replacement()
-            .await
-            .unwrap()
-            .replace(near)
-            .await
-            .unwrap();
+        let mut peer = Peer::replacement(&environment).await;
         let asked = peer.expect("initialize").await;
         assert_eq!(asked.params["resumeSessionId"], "session-1");
         assert_eq!(
