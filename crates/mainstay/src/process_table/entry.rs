@@ -253,6 +253,10 @@ impl Entry {
     }
 
     fn deliver(&mut self, what: PieceKind) {
+        // Its entry goes next, and its policy questions with it (8.3).
+        if matches!(what, PieceKind::Closed) && self.sequencer.exited() {
+            self.record(CancelCause::ProcessFinished);
+        }
         self.ordinal += 1;
         let piece = Piece {
             ordinal: self.ordinal,

@@ -3,6 +3,7 @@
 mod audit;
 mod bodies;
 mod calls;
+mod cancelling;
 mod deciding;
 mod files;
 mod once;
