@@ -17,6 +17,9 @@ pub struct Rig {
     pub registry: Registry,
     /// What clients and executors talk to.
     pub front: RegistryFront,
+    /// Those before it, whose executors are still connected to them.
+    earlier: Vec<Registry>,
+    tokens: Arc<Tokens>,
     executor_token: SecretString,
     harness_token: SecretString,
 }
@@ -42,17 +45,29 @@ impl Rig {
         let mut tokens = Tokens::new();
         let executor_token = tokens.issue(ENVIRONMENT, Role::Executor).unwrap();
         let harness_token = tokens.issue(ENVIRONMENT, Role::Harness).unwrap();
-        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let registry = Registry::bind(Config::new(listen, TokenSource::Memory(Arc::new(tokens))))
-            .await
-            .unwrap();
+        let tokens = Arc::new(tokens);
+        let registry = registry(&tokens).await;
         let front = RegistryFront::start(registry.local_addr()).await.unwrap();
         Self {
             registry,
             front,
+            earlier: Vec::new(),
+            tokens,
             executor_token,
             harness_token,
         }
+    }
+
+    /// Puts another registry behind the front, which knows nobody: whoever registers from now on gets another
+    /// registration, with whatever keys. Sockets of the one before stay open.
+    ///
+    /// # Panics
+    /// Without a free loopback port.
+    pub async fn another_registry(&mut self) {
+        let another = registry(&self.tokens).await;
+        self.front.set_upstream(another.local_addr());
+        self.earlier
+            .push(std::mem::replace(&mut self.registry, another));
     }
 
     /// A new executor, registered and connected.
@@ -91,12 +106,30 @@ impl Rig {
         executor.register(config).await.unwrap()
     }
 
-    /// Registers the same executor again: another registration, the same keys and sessions.
+    /// Registers the same executor again, with another registry: another registration, the same keys and sessions.
     ///
     /// # Panics
     /// When the registry refuses.
-    pub async fn renew(&self, far: &Far) -> Registration {
+    pub async fn renew(&mut self, far: &Far) -> Registration {
+        self.another_registry().await;
         self.register(&far.executor, &far.identity).await
+    }
+
+    /// A new executor with the keys of another, registered with another registry: it has none of the sessions.
+    ///
+    /// # Panics
+    /// When it cannot be.
+    pub async fn namesake(&mut self, far: &Far) -> Far {
+        self.another_registry().await;
+        let executor = Executor::start(mainstay_executor::Config::default())
+            .await
+            .unwrap();
+        let registration = self.register(&executor, &far.identity).await;
+        Far {
+            executor,
+            registration,
+            identity: far.identity.clone(),
+        }
     }
 
     /// The token of this registry's harnesses.
@@ -121,4 +154,10 @@ impl Rig {
     pub async fn environment(&self) -> Environment {
         self.builder().spawn().await.unwrap()
     }
+}
+
+async fn registry(tokens: &Arc<Tokens>) -> Registry {
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let config = Config::new(listen, TokenSource::Memory(tokens.clone()));
+    Registry::bind(config).await.unwrap()
 }

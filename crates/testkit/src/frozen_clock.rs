@@ -5,6 +5,9 @@
 
 use std::{future::Future, time::Duration};
 
+/// Turns of [`FrozenClock::settle`]. A lookup, the longest exchange that is waited for so, takes about ten.
+const TURNS: usize = 200;
+
 /// The hand on the clock of [`FrozenClock::run`].
 #[derive(Debug)]
 pub struct FrozenClock {
@@ -33,6 +36,14 @@ impl FrozenClock {
     /// Moves time by `by`; timers that fall due fire before this returns.
     pub async fn advance(&self, by: Duration) {
         tokio::time::advance(by).await;
+    }
+
+    /// Lets what is under way on this runtime's own sockets come to rest, at the time that it is. Loopback delivers at
+    /// once, so each turn of the runtime is one hop further. Nothing in another thread or process is waited for.
+    pub async fn settle(&self) {
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
     }
 }
 

@@ -78,7 +78,9 @@ pub async fn write_answer(stream: &mut TcpStream, answer: &Answer) -> io::Result
 /// # Errors
 /// When the connection fails or the answer is none.
 pub async fn forward(to: SocketAddr, request: &Request) -> io::Result<Answer> {
-    let mut stream = tokio::io::BufReader::new(TcpStream::connect(to).await?);
+    let stream = TcpStream::connect(to).await?;
+    stream.set_nodelay(true)?;
+    let mut stream = tokio::io::BufReader::new(stream);
     let mut head = format!("{} {} HTTP/1.1\r\n", request.method, request.target);
     for (name, value) in &request.headers {
         if name != "connection" {

@@ -64,6 +64,7 @@ struct Script {
     offline: bool,
     holds: HashMap<Call, VecDeque<Hold>>,
     answers: HashMap<Call, VecDeque<Answer>>,
+    bodies: HashMap<Call, Vec<Value>>,
 }
 
 /// A running front; dropping it stops it.
@@ -166,6 +167,11 @@ impl RegistryFront {
         let _ = self.calls.subscribe().wait_for(enough).await;
     }
 
+    /// What the calls of this kind have sent, in the order they arrived; `Null` where it was no JSON.
+    pub fn bodies(&self, call: Call) -> Vec<Value> {
+        self.script().bodies.get(&call).cloned().unwrap_or_default()
+    }
+
     fn script(&self) -> std::sync::MutexGuard<'_, Script> {
         self.script.lock().expect("no holder of the script panics")
     }
@@ -197,6 +203,7 @@ async fn serve(
     script: &Mutex<Script>,
     calls: &watch::Sender<HashMap<Call, u64>>,
 ) -> io::Result<()> {
+    stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     while let Some(request) = read_request(&mut stream).await? {
         let call = match request.target.rsplit('/').next() {
@@ -206,6 +213,10 @@ async fn serve(
             Some(_) | None => None,
         };
         if let Some(call) = call {
+            let body = serde_json::from_slice(&request.body).unwrap_or_default();
+            let mut script = script.lock().expect("no holder of the script panics");
+            script.bodies.entry(call).or_default().push(body);
+            drop(script);
             calls.send_modify(|calls| *calls.entry(call).or_default() += 1);
         }
         let answer = answer(call, &request, script)

@@ -70,6 +70,20 @@ fn a30_a_provisioned_environment_may_be_offline_for_five_minutes() {
     let mut young = Lookup::new(LookupKind::Provisioned);
     assert_eq!(young.failed(Class::Registry, at(13), &config), again(0, 1));
     assert_eq!(young.failed(Class::Registry, at(15), &config), Next::GiveUp);
+    // A stalled request is no offline answer: it has its six seconds, and the lookup its fourteen.
+    let mut stalled = Lookup::new(LookupKind::Provisioned);
+    assert_eq!(stalled.request_timeout(&config), Duration::from_secs(6));
+    assert_eq!(stalled.failed(Class::Registry, at(6), &config), again(0, 8));
+    // The eleventh request: ten answers were offline, this one is a refusal.
+    let mut refused = Lookup::new(LookupKind::Provisioned);
+    for earlier in 0..10 {
+        let next = refused.failed(Class::Offline, at(60), &config);
+        assert_eq!(next, again(earlier, 240));
+    }
+    assert_eq!(
+        refused.failed(Class::Terminal, at(60), &config),
+        Next::GiveUp
+    );
 }
 
 #[test]
