@@ -16,6 +16,7 @@ use crate::outbound::OutboundPolicy;
 use crate::program::Program;
 use crate::registry::{Registry, RegistryConfig};
 use crate::setup::{Destination, Direct, Observer, Setup};
+use crate::telemetry::{TraceSource, Tracing};
 
 /// Describes an [`Environment`].
 #[derive(Default)]
@@ -28,6 +29,7 @@ pub struct Builder {
     policy: Option<OutboundPolicy>,
     program: Option<Program>,
     socket: Option<Box<Link>>,
+    tracing: Tracing,
 }
 
 impl Builder {
@@ -80,6 +82,13 @@ impl Builder {
         self
     }
 
+    /// Sends the active trace context along with outgoing requests: in the `trace` member of those to the executor, in
+    /// `traceparent` and `tracestate` headers of lookups. It never stands in clear on a relay.
+    pub fn trace_source(mut self, source: TraceSource) -> Self {
+        self.tracing = Tracing(Some(source));
+        self
+    }
+
     /// Restricts what the client itself may contact. Until the policy is published, that is nothing.
     pub fn outbound_policy(mut self, policy: OutboundPolicy) -> Self {
         self.policy = Some(policy);
@@ -111,7 +120,7 @@ impl Builder {
             destinations.push(Destination::Direct(Arc::new(direct)));
         }
         if let Some(registry) = self.registry {
-            let registry = Registry::new(registry, self.policy.clone())?;
+            let registry = Registry::new(registry, self.policy.clone(), self.tracing.clone())?;
             destinations.push(Destination::Registry(Arc::new(registry)));
         }
         destinations.extend(self.program.map(Destination::Program));
@@ -128,6 +137,7 @@ impl Builder {
             config: self.config,
             observer: self.observer,
             policy: self.policy,
+            tracing: self.tracing,
         };
         Ok((setup, self.socket))
     }

@@ -7,11 +7,14 @@ use std::time::Duration;
 use mainstay_wire::limits::MESSAGE;
 use mainstay_wire::{Call, envelope};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use crate::error::{Delivery, Error, ErrorKind};
-use crate::link::{CloseRequest, Lane, LinkRef, PendingCall, QueuedCall, Reply, ToReader};
+use crate::link::{
+    CloseRequest, Delivered, Lane, LinkRef, PendingCall, QueuedCall, Reply, ToReader,
+};
 use crate::marks::{Ended, Gate, Written};
+use crate::telemetry;
 
 /// Calls `C` on `link`. The answer counts only if the generation still stands when it is in hand.
 ///
@@ -22,22 +25,19 @@ pub(crate) async fn call<C: Call>(
     lane: Lane,
     params: &C::Params,
 ) -> Result<C::Answer, Error> {
-    // Names are the reference's, so that its dashboards work; never ids, commands, paths or hosts.
-    let span = tracing::debug_span!(
-        "codex.exec_server.request",
-        otel.name = C::METHOD,
-        otel.kind = "client",
-        method = C::METHOD,
-    );
-    async {
-        let begun = begin::<C>(link, gate, lane, params).await?;
-        tracing::trace!("request enqueued");
-        let answer = begun.answer().await;
-        tracing::trace!(success = answer.is_ok(), "response received");
-        answer
-    }
-    .instrument(span)
-    .await
+    call_in::<C>(telemetry::request(C::METHOD), link, gate, lane, params).await
+}
+
+/// [`call`] in a span of the caller's.
+pub(crate) async fn call_in<C: Call>(
+    span: Span,
+    link: &LinkRef,
+    gate: &Gate,
+    lane: Lane,
+    params: &C::Params,
+) -> Result<C::Answer, Error> {
+    let begun = begin_in::<C>(span, link, gate, lane, params).await?;
+    begun.answer().await
 }
 
 /// [`call`] with a limit on the whole of it.
@@ -61,7 +61,8 @@ pub(crate) async fn timed<C: Call>(
 /// A call that is queued for writing, behind everything that was queued before it.
 #[derive(Debug)]
 pub(crate) struct Begun<C> {
-    answer: oneshot::Receiver<Reply>,
+    span: Span,
+    answer: oneshot::Receiver<Delivered>,
     withdrawal: Withdrawal,
     gate: Gate,
     /// Held until the caller has its answer: a forged early one cannot free admission (4.5).
@@ -76,14 +77,43 @@ pub(crate) async fn begin<C: Call>(
     lane: Lane,
     params: &C::Params,
 ) -> Result<Begun<C>, Error> {
-    // Counted before admission.
-    tracing::event!(
-        target: "mainstay::metrics",
-        tracing::Level::TRACE,
-        monotonic_counter.exec_server_client_requests_total = 1_u64,
-        method = C::METHOD,
-        "request"
-    );
+    begin_in(telemetry::request(C::METHOD), link, gate, lane, params).await
+}
+
+async fn begin_in<C: Call>(
+    span: Span,
+    link: &LinkRef,
+    gate: &Gate,
+    lane: Lane,
+    params: &C::Params,
+) -> Result<Begun<C>, Error> {
+    let enqueued = enqueue::<C>(link, gate, lane, params).instrument(span.clone());
+    let (answer, withdrawal, slot) = enqueued.await?;
+    Ok(Begun {
+        span,
+        answer,
+        withdrawal,
+        gate: gate.clone(),
+        _slot: slot,
+        method: PhantomData,
+    })
+}
+
+/// Admits the call and queues its message.
+async fn enqueue<C: Call>(
+    link: &LinkRef,
+    gate: &Gate,
+    lane: Lane,
+    params: &C::Params,
+) -> Result<
+    (
+        oneshot::Receiver<Delivered>,
+        Withdrawal,
+        OwnedSemaphorePermit,
+    ),
+    Error,
+> {
+    telemetry::count_request(C::METHOD);
     if let Some(ended) = gate.ended() {
         return Err(replaced(ended, Delivery::NotSent));
     }
@@ -92,7 +122,8 @@ pub(crate) async fn begin<C: Call>(
         return Err(closed(Delivery::NotSent));
     }
     let id = link.next_id();
-    let frame = envelope::request(&id.into(), C::METHOD, params);
+    let trace = link.tracing().current();
+    let frame = envelope::request(&id.into(), C::METHOD, params, trace.as_ref());
     if frame.len() > MESSAGE {
         return Err(Error::protocol(format!(
             "{} needs a message of {} bytes, above the limit of {MESSAGE} bytes (64 MiB)",
@@ -105,7 +136,8 @@ pub(crate) async fn begin<C: Call>(
         ended = gate.shut() => Err(replaced(ended, Delivery::NotSent)),
         queued = queue(link, gate, lane, id, frame) => {
             let (answer, withdrawal) = queued?;
-            Ok(Begun { answer, withdrawal, gate: gate.clone(), _slot: slot, method: PhantomData })
+            telemetry::request_enqueued();
+            Ok((answer, withdrawal, slot))
         }
     }
 }
@@ -117,7 +149,7 @@ async fn queue(
     lane: Lane,
     id: i64,
     frame: String,
-) -> Result<(oneshot::Receiver<Reply>, Withdrawal), Error> {
+) -> Result<(oneshot::Receiver<Delivered>, Withdrawal), Error> {
     let room = room(link, frame.len()).await?;
     let written = Written::default();
     let (reply, answer) = oneshot::channel();
@@ -152,17 +184,26 @@ async fn queue(
 
 impl<C: Call> Begun<C> {
     /// The second half: waits for the answer, but not beyond the generation.
-    pub(crate) async fn answer(mut self) -> Result<C::Answer, Error> {
+    pub(crate) async fn answer(self) -> Result<C::Answer, Error> {
+        let span = self.span.clone();
+        self.wait().instrument(span).await
+    }
+
+    async fn wait(mut self) -> Result<C::Answer, Error> {
         let reply = tokio::select! {
             biased;
             ended = self.gate.shut() => return Err(replaced(ended, self.withdrawal.delivery())),
             reply = &mut self.answer => reply,
         };
         // The answer loses against a retirement that came before it was taken (4.7).
-        if let Some(ended) = self.gate.ended() {
+        let ended = self.gate.ended();
+        if let Ok(Delivered { reply, read }) = &reply {
+            telemetry::response_received(outcome(reply, ended), *read);
+        }
+        if let Some(ended) = ended {
             return Err(replaced(ended, self.withdrawal.delivery()));
         }
-        match reply {
+        match reply.map(|delivered| delivered.reply) {
             Ok(Reply::Success(result)) => {
                 self.withdrawal.link = None;
                 serde_json::from_slice(&result).map_err(|error| {
@@ -183,6 +224,15 @@ impl<C: Call> Begun<C> {
             // The Reader crashed.
             Err(_) => Err(closed(self.withdrawal.delivery())),
         }
+    }
+}
+
+/// What a reply comes to, for the telemetry.
+fn outcome(reply: &Reply, ended: Option<Ended>) -> &'static str {
+    match (reply, ended) {
+        (Reply::Success(_), None) => "success",
+        (Reply::Failure(_), None) => "error",
+        (Reply::Closed(_), _) | (_, Some(_)) => "disconnected",
     }
 }
 

@@ -6,6 +6,7 @@ use mainstay_wire::extension::{Size, StartExtension};
 use mainstay_wire::process::{EnvPolicy, Inherit, StartParams};
 use ractor::ActorCell;
 use tokio::sync::{mpsc, oneshot, watch};
+use tracing::{Instrument, Span};
 
 use crate::call;
 use crate::command::{Command, EnvInherit};
@@ -20,6 +21,7 @@ use crate::process_table::{BeginStart, Refused, ToTable};
 use crate::session::Session;
 use crate::start::{InProgress, Start};
 use crate::stdin::Stdin;
+use crate::telemetry;
 use crate::worker;
 
 /// Writes that may wait between the writer and its Feed.
@@ -27,6 +29,16 @@ const STDIN_QUEUE: usize = 16;
 
 /// Starts `command` on `session`.
 pub(crate) async fn exec(
+    session: &Session,
+    command: Command,
+    supervisor: ActorCell,
+) -> Result<Process, Error> {
+    start(session, command, supervisor)
+        .instrument(telemetry::process_start())
+        .await
+}
+
+async fn start(
     session: &Session,
     command: Command,
     supervisor: ActorCell,
@@ -63,7 +75,7 @@ pub(crate) async fn exec(
         reply,
     };
     let ended = |_| call::replaced(crate::marks::Ended::SupervisorGone, Delivery::NotSent);
-    worker::spawn(start, supervisor.clone())
+    worker::spawn(start, Span::current(), supervisor.clone())
         .await
         .map_err(ended)?;
 
@@ -149,7 +161,9 @@ async fn feed(session: &Session, key: &Key, supervisor: ActorCell) -> Result<Std
         can_close,
     };
     let ended = |_| call::replaced(crate::marks::Ended::SupervisorGone, Delivery::Unknown);
-    worker::spawn(feed, supervisor).await.map_err(ended)?;
+    worker::spawn(feed, Span::none(), supervisor)
+        .await
+        .map_err(ended)?;
     Ok(Stdin::new(chunks, fed_rx, can_close))
 }
 

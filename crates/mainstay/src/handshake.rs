@@ -12,11 +12,14 @@ use mainstay_link::relay::Bundle;
 use mainstay_session::event::Stage;
 use mainstay_session::ids::{Epoch, Op};
 use mainstay_wire::environment::EnvironmentInfo;
-use mainstay_wire::initialize::{Ignored, Initialize, InitializeParams, Initialized};
-use mainstay_wire::{Notice, envelope};
+use mainstay_wire::initialize::{
+    Ignored, Initialize, InitializeAnswer, InitializeParams, Initialized,
+};
+use mainstay_wire::{Call, Notice, envelope};
 use ractor::{ActorCell, ActorRef};
 use tokio::process::Child;
 use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument, Span};
 
 use crate::call;
 use crate::dialling;
@@ -29,6 +32,7 @@ use crate::program::Program;
 use crate::reader::Reader;
 use crate::setup::{Direct, Setup};
 use crate::supervisor;
+use crate::telemetry;
 use crate::worker::{self, Work};
 use crate::writer::{WireSlots, Writer};
 
@@ -96,7 +100,12 @@ impl Work for Handshake {
             setup,
             supervisor,
         } = self;
-        let message = match connect(epoch, target, resume, ports, &setup, &supervisor).await {
+        let span = match &target {
+            Target::Direct(_) | Target::Relay(_) => telemetry::connect(),
+            Target::Program(_) | Target::Handed(_) => Span::none(),
+        };
+        let connecting = connect(epoch, target, resume, ports, &setup, &supervisor);
+        let message = match connecting.instrument(span).await {
             Ok(ready) => {
                 tracing::info!(epoch = epoch.0, "link up");
                 supervisor::Msg::LinkReady {
@@ -131,44 +140,97 @@ async fn connect(
     let limit = setup.config.session.initialize_timeout;
     let dial = |error| (Stage::Dial, error);
     let mut running = None;
-    // One budget for the Noise handshake and `initialize`, from the open WebSocket.
-    let (link, slots, deadline) = match target {
+    let opened = match target {
         Target::Direct(direct) => {
             let link = dialling::direct(&direct).await.map_err(dial)?;
-            (link, WireSlots::direct(), Instant::now() + limit)
+            Opened::direct(link, limit)
         }
         Target::Program(program) => {
             let (link, child) = program.start().map_err(dial)?;
             running = Some(child);
-            (link, WireSlots::direct(), Instant::now() + limit)
+            Opened::direct(link, limit)
         }
-        Target::Handed(link) => (*link, WireSlots::direct(), Instant::now() + limit),
+        Target::Handed(link) => Opened::direct(*link, limit),
         Target::Relay(bundle) => {
-            let socket = dialling::rendezvous(&bundle, setup).await.map_err(dial)?;
-            let deadline = Instant::now() + limit;
-            let handshake = dialling::shake_hands(socket, &bundle, setup);
-            let link = match timeout_at(deadline, handshake).await {
-                Ok(link) => link.map_err(|error| (Stage::Handshake, error))?,
-                Err(_) => {
-                    return Err((
-                        Stage::Handshake,
-                        ErrorKind::InitializeTimeout { timeout: limit }.into(),
-                    ));
-                }
-            };
-            (link, WireSlots::relay(), deadline)
+            let opening = over_relay(&bundle, setup, limit);
+            opening.instrument(telemetry::noise_connect()).await?
         }
     };
-    let guard = start(epoch, link, slots, ports, running, supervisor)
-        .await
-        .map_err(|error| (Stage::Initialize, error))?;
-    let answer = initialize(&guard.link, resume, setup, deadline, limit)
+    let Opened {
+        link,
+        slots,
+        deadline,
+        span,
+    } = opened;
+    let initializing = async {
+        let guard = start(epoch, link, slots, ports, running, setup, supervisor).await?;
+        let rpc = initialize(&guard.link, span, resume, setup);
+        match timeout_at(deadline, rpc).await {
+            Ok(answer) => Ok((guard, answer?)),
+            Err(_) => Err(ErrorKind::InitializeTimeout { timeout: limit }.into()),
+        }
+    };
+    let (guard, answer) = initializing
         .await
         .map_err(|error| (Stage::Initialize, error))?;
     Ok(Ready {
         guard,
-        session_id: answer.0,
-        info: answer.1,
+        session_id: answer.session_id,
+        info: answer.environment_info,
+    })
+}
+
+/// An open connection on which `initialize` may be sent.
+struct Opened {
+    link: Link,
+    slots: WireSlots,
+    /// One budget for the Noise handshake and `initialize`, from the open WebSocket.
+    deadline: Instant,
+    /// Of the call.
+    span: Span,
+}
+
+impl Opened {
+    fn direct(link: Link, limit: Duration) -> Self {
+        Self {
+            link,
+            slots: WireSlots::direct(),
+            deadline: Instant::now() + limit,
+            span: telemetry::request(Initialize::METHOD),
+        }
+    }
+}
+
+async fn over_relay(
+    bundle: &Bundle,
+    setup: &Setup,
+    limit: Duration,
+) -> Result<Opened, (Stage, Error)> {
+    let socket = dialling::rendezvous(bundle, setup)
+        .instrument(telemetry::websocket_connect(
+            &bundle.environment,
+            &bundle.registration,
+        ))
+        .await
+        .map_err(|error| (Stage::Dial, error))?;
+    let deadline = Instant::now() + limit;
+    let request = telemetry::request(Initialize::METHOD);
+    let handshake = dialling::shake_hands(socket, bundle, setup)
+        .instrument(request.in_scope(telemetry::noise_handshake));
+    let link = match timeout_at(deadline, handshake).await {
+        Ok(link) => link.map_err(|error| (Stage::Handshake, error))?,
+        Err(_) => {
+            return Err((
+                Stage::Handshake,
+                ErrorKind::InitializeTimeout { timeout: limit }.into(),
+            ));
+        }
+    };
+    Ok(Opened {
+        link,
+        slots: WireSlots::relay(),
+        deadline,
+        span: request.in_scope(telemetry::initialize_rpc),
     })
 }
 
@@ -180,9 +242,11 @@ async fn start(
     slots: WireSlots,
     ports: Ports,
     program: Option<Child>,
+    setup: &Setup,
     supervisor: &ActorRef<supervisor::Msg>,
 ) -> Result<LinkGuard, Error> {
-    let (reference, reader_ends, writer_ends) = LinkRef::new(epoch, supervisor.clone());
+    let (reference, reader_ends, writer_ends) =
+        LinkRef::new(epoch, setup.tracing.clone(), supervisor.clone());
     let Link { sink, source } = link;
     let writer = Writer {
         sink,
@@ -190,7 +254,7 @@ async fn start(
         link: reference.clone(),
         slots: slots.clone(),
     };
-    let writer = worker::spawn(writer, supervisor.get_cell())
+    let writer = worker::spawn(writer, Span::none(), supervisor.get_cell())
         .await
         .map_err(|_| call::closed(Delivery::NotSent))?;
     let reader = Reader::new(
@@ -201,7 +265,7 @@ async fn start(
         ports,
         supervisor.clone(),
     );
-    let Ok(reader) = worker::spawn(reader, supervisor.get_cell()).await else {
+    let Ok(reader) = worker::spawn(reader, Span::none(), supervisor.get_cell()).await else {
         writer.kill();
         return Err(call::closed(Delivery::NotSent));
     };
@@ -215,11 +279,10 @@ async fn start(
 
 async fn initialize(
     link: &LinkRef,
+    span: Span,
     resume: Option<Resume>,
     setup: &Setup,
-    deadline: Instant,
-    limit: Duration,
-) -> Result<(String, Option<EnvironmentInfo>), Error> {
+) -> Result<InitializeAnswer, Error> {
     // No generation yet: this link is nobody's but ours.
     let (_keeper, gate) = marks::gate();
     let params = InitializeParams {
@@ -229,15 +292,11 @@ async fn initialize(
         )),
         resume_session_id: resume.map(|resume| resume.id),
     };
-    let exchange = call::call::<Initialize>(link, &gate, Lane::Regular, &params);
-    let answer = match timeout_at(deadline, exchange).await {
-        Ok(answer) => answer?,
-        Err(_) => return Err(ErrorKind::InitializeTimeout { timeout: limit }.into()),
-    };
+    let answer = call::call_in::<Initialize>(span, link, &gate, Lane::Regular, &params).await?;
     let initialized = envelope::notification(Initialized::METHOD, &Ignored {});
     link.control()
         .send(initialized)
         .await
         .map_err(|_| call::closed(Delivery::NotSent))?;
-    Ok((answer.session_id, answer.environment_info))
+    Ok(answer)
 }

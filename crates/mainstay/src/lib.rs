@@ -14,6 +14,12 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Telemetry
+//!
+//! An environment tells `tracing` what it does: a span per attempt, recovery, refresh, link and call, and metrics as events with
+//! target `mainstay::metrics`, whose field `monotonic_counter.NAME` adds to a counter and `histogram.NAME` records a
+//! value. `docs/telemetry.md` of the repository lists them all. No secret, id, command, path or payload is in any of them.
 
 mod announcements;
 mod body_table;
@@ -57,6 +63,7 @@ mod start;
 mod stdin;
 mod stream;
 mod supervisor;
+mod telemetry;
 mod worker;
 mod writer;
 
@@ -85,3 +92,4 @@ pub use session::{ProcessEntry, Session};
 pub use setup::{Attempted, Observer};
 pub use stdin::Stdin;
 pub use stream::{Events, OutputStream, ProcessEvent, StreamKind};
+pub use telemetry::{Trace, TraceSource};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Instant;
 
 use bytes::Bytes;
 use mainstay_session::event::Fault;
@@ -14,6 +15,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use crate::error::{Delivery, Error};
 use crate::marks::{Closed, Gate, Written};
 use crate::supervisor;
+use crate::telemetry::Tracing;
 
 /// Slots kept for live probes, so that 1024 stuck calls cannot fail a refresh (W23).
 pub(crate) const PROBE_CALLS: usize = 1;
@@ -42,6 +44,23 @@ pub(crate) enum Reply {
     Closed(Delivery),
 }
 
+/// A reply on its way to its caller.
+#[derive(Debug)]
+pub(crate) struct Delivered {
+    pub(crate) reply: Reply,
+    /// When the Reader had it.
+    pub(crate) read: Instant,
+}
+
+impl From<Reply> for Delivered {
+    fn from(reply: Reply) -> Self {
+        Self {
+            reply,
+            read: Instant::now(),
+        }
+    }
+}
+
 /// What callers tell a Reader.
 #[derive(Debug)]
 pub(crate) enum ToReader {
@@ -59,7 +78,7 @@ pub(crate) struct PendingCall {
     pub(crate) lane: Lane,
     pub(crate) written: Written,
     /// `None`: nobody waits any more, but the call still holds a wire slot.
-    pub(crate) reply: Option<oneshot::Sender<Reply>>,
+    pub(crate) reply: Option<oneshot::Sender<Delivered>>,
 }
 
 /// A call on its way to the Writer.
@@ -114,6 +133,7 @@ struct Shared {
     regular: mpsc::Sender<QueuedCall>,
     reserved: mpsc::Sender<QueuedCall>,
     control: mpsc::Sender<String>,
+    tracing: Tracing,
     supervisor: ActorRef<supervisor::Msg>,
 }
 
@@ -139,6 +159,7 @@ const CONTROL: usize = 512;
 impl LinkRef {
     pub(crate) fn new(
         epoch: Epoch,
+        tracing: Tracing,
         supervisor: ActorRef<supervisor::Msg>,
     ) -> (Self, ReaderEnds, WriterEnds) {
         let (reader, inbox) = mpsc::channel(2 * CALLS);
@@ -159,6 +180,7 @@ impl LinkRef {
             regular,
             reserved,
             control,
+            tracing,
             supervisor,
         }));
         let reader = ReaderEnds {
@@ -244,6 +266,11 @@ impl LinkRef {
             Lane::Cleanup => &self.0.reserved,
             Lane::Probe => &self.0.reserved,
         }
+    }
+
+    /// Where outgoing requests get their trace context from.
+    pub(crate) fn tracing(&self) -> &Tracing {
+        &self.0.tracing
     }
 
     /// An inbound request was answered, or will never be.

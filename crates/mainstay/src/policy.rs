@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mainstay_wire::network::{Decision, PolicyTarget};
 use tokio::sync::{mpsc, watch};
+use tracing::Span;
 
 use crate::network::{CancelCause, Cancelled, Decider};
 use crate::outlet::Key;
@@ -62,6 +63,14 @@ impl Question {
 impl Drop for Question {
     fn drop(&mut self) {
         self.give(Some(Decision::not_allowed()));
+    }
+}
+
+impl Policy {
+    /// The request's.
+    pub(crate) fn span(&self) -> Span {
+        let arrival = self.question.arrival.as_ref();
+        arrival.map_or_else(Span::none, |arrival| arrival.served.span().clone())
     }
 }
 

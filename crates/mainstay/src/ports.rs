@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::inbound::ProcessNotice;
 use crate::link::LinkRef;
+use crate::telemetry::Served;
 
 /// Events between a Reader and a table (`session.md` 1). A full queue holds the Reader, and so the link, up.
 const EVENTS: usize = 128;
@@ -37,6 +38,7 @@ pub(crate) struct PolicyArrival {
     pub(crate) params: PolicyRequestParams,
     /// Where the answer goes.
     pub(crate) link: LinkRef,
+    pub(crate) served: Served,
     /// Its slot of the session's 256, and its id on the link, given back when this is dropped.
     pub(crate) _slot: InboundSlot,
 }

@@ -197,7 +197,8 @@ impl Work for ProcessTable {
             }
             for question in self.desk.questions.drain(..) {
                 // If it cannot be spawned, dropping it is the denial.
-                let _ = worker::spawn(question, self.desk.supervisor.get_cell()).await;
+                let span = question.span();
+                let _ = worker::spawn(question, span, self.desk.supervisor.get_cell()).await;
             }
         }
     }
@@ -246,9 +247,9 @@ impl Desk {
             ToTable::Cancel(key) => self.change(&key, Entry::cancel),
             ToTable::Verdict {
                 key,
-                arrival,
+                mut arrival,
                 decision,
-            } => self.verdict(&key, &arrival, decision),
+            } => self.verdict(&key, &mut arrival, decision),
         }
     }
 

@@ -30,6 +30,7 @@ use crate::inbound::{self, Bad, Inbound};
 use crate::link::{CloseRequest, LinkRef, ReaderEnds, ToReader, close_requested};
 use crate::ports::{FromBody, FromLink, InboundSlot, LinkEvent, PolicyArrival, Ports};
 use crate::supervisor;
+use crate::telemetry::Served;
 use crate::worker::Work;
 use crate::writer::WireSlots;
 use pending::Pending;
@@ -183,7 +184,7 @@ impl Reader {
 enum Onward {
     Event(LinkEvent),
     Body(BodyDeltaParams),
-    Say(String),
+    Say(String, Served),
 }
 
 /// What the Reader keeps about messages under way.
@@ -233,12 +234,12 @@ impl Desk {
             Onward::Body(delta) => {
                 let _ = self.ports.bodies.send(FromBody { epoch, delta }).await;
             }
-            Onward::Say(message) => self
-                .link
-                .control()
-                .send(message)
-                .await
-                .map_err(|_| End::Mute)?,
+            Onward::Say(message, served) => {
+                if self.link.control().send(message).await.is_err() {
+                    served.unanswered();
+                    return Err(End::Mute);
+                }
+            }
         }
         Ok(())
     }
@@ -250,6 +251,7 @@ impl Desk {
         method: &str,
         params: Option<&RawValue>,
     ) -> Result<Onward, End> {
+        let served = Served::begin(method);
         let number = match &id {
             RequestId::Int(number) => *number,
             RequestId::Text(_) => -1,
@@ -262,12 +264,10 @@ impl Desk {
             self.ports.inbound.available_permits(),
         ) {
             Admission::Take => {}
-            Admission::Deny => return Ok(denied(&id)),
+            Admission::Deny => return Ok(denied(&id, served)),
             Admission::UnknownMethod => {
-                return Ok(Onward::Say(envelope::failure(
-                    &id,
-                    &RpcError::client_method_not_found(method),
-                )));
+                let error = RpcError::client_method_not_found(method);
+                return Ok(refused(&id, &error, served));
             }
             Admission::Fault(fault) => {
                 return Err(End::Bad(Bad::Fault(
@@ -278,11 +278,11 @@ impl Desk {
         }
         // The permits are shared with the session's other link, if one is being left.
         let Ok(permit) = self.ports.inbound.clone().try_acquire_owned() else {
-            return Ok(denied(&id));
+            return Ok(denied(&id, served));
         };
         let Ok(params) = envelope::decode_params::<PolicyRequestParams>(params) else {
             let error = RpcError::invalid_params("invalid network policy request params");
-            return Ok(Onward::Say(envelope::failure(&id, &error)));
+            return Ok(refused(&id, &error, served));
         };
         self.inbound.insert(number);
         let slot = InboundSlot {
@@ -294,6 +294,7 @@ impl Desk {
             id,
             params,
             link: self.link.clone(),
+            served,
             _slot: slot,
         })))
     }
@@ -308,13 +309,15 @@ impl Desk {
     }
 }
 
-fn denied(id: &RequestId) -> Onward {
-    Onward::Say(envelope::success(
-        id,
-        &PolicyAnswer {
-            decision: Decision::not_allowed(),
-        },
-    ))
+fn denied(id: &RequestId, mut served: Served) -> Onward {
+    served.success();
+    let decision = Decision::not_allowed();
+    Onward::Say(envelope::success(id, &PolicyAnswer { decision }), served)
+}
+
+fn refused(id: &RequestId, error: &RpcError, mut served: Served) -> Onward {
+    served.error();
+    Onward::Say(envelope::failure(id, error), served)
 }
 
 fn lost(why: impl std::fmt::Display) -> Error {

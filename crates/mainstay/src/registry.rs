@@ -13,10 +13,12 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::watch;
+use tracing::Instrument;
 
 use crate::dialling::without_query;
 use crate::error::{Error, ErrorKind, RequestFailure};
 use crate::outbound::OutboundPolicy;
+use crate::telemetry::{self, Tracing};
 
 /// Bytes of an answer that are read at most: a bundle needs about 3 KiB.
 const ANSWER: usize = 256 << 10;
@@ -56,6 +58,7 @@ pub(crate) struct Registry {
     http: reqwest::Client,
     pub(crate) identity: Identity,
     policy: Option<OutboundPolicy>,
+    tracing: Tracing,
 }
 
 impl Registry {
@@ -64,6 +67,7 @@ impl Registry {
     pub(crate) fn new(
         config: RegistryConfig,
         policy: Option<OutboundPolicy>,
+        tracing: Tracing,
     ) -> Result<Self, Error> {
         let base = config.url.trim().trim_end_matches('/').to_owned();
         match reqwest::Url::parse(&base) {
@@ -97,6 +101,7 @@ impl Registry {
             http: http.build().map_err(bad)?,
             identity: Identity::generate().map_err(bad)?,
             policy,
+            tracing,
         })
     }
 
@@ -111,6 +116,12 @@ impl Registry {
 
     /// Asks for the executor that is registered now.
     pub(crate) async fn connect(&self, limit: Duration) -> Result<Bundle, Error> {
+        self.ask(limit)
+            .instrument(telemetry::registry_connect())
+            .await
+    }
+
+    async fn ask(&self, limit: Duration) -> Result<Bundle, Error> {
         let timeout = || {
             request(
                 RequestFailure::Timeout,
@@ -179,6 +190,16 @@ impl Registry {
         headers.insert(AUTHORIZATION, self.token.borrow().clone());
         if let Some(account) = &self.account {
             headers.insert("chatgpt-account-id", account.clone());
+        }
+        let trace = self.tracing.current().unwrap_or_default();
+        for (name, value) in [
+            ("traceparent", trace.traceparent),
+            ("tracestate", trace.tracestate),
+        ] {
+            // One that cannot stand in a header is not worth losing the request for.
+            if let Some(Ok(value)) = value.map(HeaderValue::try_from) {
+                headers.insert(name, value);
+            }
         }
         Ok(headers)
     }
@@ -291,4 +312,33 @@ fn bad(text: impl fmt::Display) -> Error {
         text: text.to_string(),
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::telemetry::Trace;
+
+    #[test]
+    fn a_lookup_carries_the_trace_context_that_can_stand_in_a_header() {
+        let config = RegistryConfig {
+            url: "http://127.0.0.1:1".to_owned(),
+            environment: "env".to_owned(),
+            token: "token".into(),
+            account: None,
+        };
+        let source = || {
+            Some(Trace {
+                traceparent: Some("00-aa-bb-01".to_owned()),
+                tracestate: Some("line\nbreak".to_owned()),
+            })
+        };
+        let tracing = Tracing(Some(Arc::new(source)));
+        let registry = Registry::new(config, None, tracing).unwrap();
+        let headers = registry.headers("http://127.0.0.1:1/x").unwrap();
+        assert_eq!(headers["traceparent"], "00-aa-bb-01");
+        assert!(!headers.contains_key("tracestate"));
+    }
 }

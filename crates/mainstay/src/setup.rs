@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::outbound::OutboundPolicy;
 use crate::program::Program;
 use crate::registry::Registry;
+use crate::telemetry::Tracing;
 
 /// Told once about each attempt to connect while no session has ever existed (`session.md` 3.5): how it ended, and how
 /// long it took. An attempt that ended before it did anything has no duration.
@@ -52,6 +53,7 @@ pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) observer: Option<Observer>,
     pub(crate) policy: Option<OutboundPolicy>,
+    pub(crate) tracing: Tracing,
 }
 
 impl Setup {

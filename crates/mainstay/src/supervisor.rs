@@ -25,6 +25,7 @@ mod effects;
 mod entries;
 mod farewell;
 mod installing;
+mod operations;
 mod reports;
 mod requests;
 mod shelf;
@@ -52,6 +53,7 @@ use crate::outbound::OutboundPolicy;
 use crate::session::Session;
 use crate::setup::Setup;
 use entries::{LinkEntry, SessionEntry, Sessionless};
+use operations::{Achieved, Operations};
 use requests::Port;
 use shelf::Shelf;
 
@@ -174,8 +176,7 @@ pub(crate) struct State {
     sessionless: HashMap<Epoch, Sessionless>,
     children: HashMap<Child, ActorCell>,
     timers: HashMap<Timer, timers::Armed>,
-    /// When each operation sent its first child out.
-    began: HashMap<Op, tokio::time::Instant>,
+    operations: Operations,
     /// The host's first socket, until it is used.
     first: Option<Box<Link>>,
     current: watch::Sender<Option<Session>>,
@@ -241,7 +242,7 @@ impl Actor for Supervisor {
             sessionless: HashMap::new(),
             children: HashMap::new(),
             timers: HashMap::new(),
-            began: HashMap::new(),
+            operations: Operations::default(),
             first,
             current,
             conn,
@@ -365,9 +366,12 @@ impl State {
     /// One step of the machine, and what follows from it.
     async fn feed(&mut self, myself: &ActorRef<Msg>, event: Event) {
         tracing::trace!(?event, "step");
-        for effect in self.machine.step(event) {
+        let effects = self.machine.step(event);
+        let achieved = Achieved::by(&effects);
+        for effect in effects {
             self.apply(myself, effect).await;
         }
+        self.operations.settle(&self.machine, achieved);
         self.shelf.keep(&self.machine.keeps());
         let registration = self
             .machine

@@ -11,6 +11,7 @@
 use std::marker::PhantomData;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr};
+use tracing::{Instrument, Span};
 
 /// What a child is for. Reports go to their receivers before the future ends; what must be released however it ends
 /// is released by `Drop`.
@@ -24,7 +25,10 @@ pub(crate) trait Work: Send + Sized + 'static {
 struct Run;
 
 /// See the module. Its state is the work, until `Run` takes it.
-struct Worker<W>(PhantomData<fn() -> W>);
+struct Worker<W> {
+    span: Span,
+    work: PhantomData<fn() -> W>,
+}
 
 impl<W: Work> Actor for Worker<W> {
     type Msg = Run;
@@ -42,19 +46,28 @@ impl<W: Work> Actor for Worker<W> {
         work: &mut Option<W>,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(work) = work.take() {
-            work.run().await;
+            work.run().instrument(self.span.clone()).await;
         }
         crate::lifecycle::done(&myself);
         Ok(())
     }
 }
 
-/// Spawns a child, linked to the supervisor, and sets it to work. Waits for nothing but the spawning itself.
+/// Spawns a child, linked to the supervisor, and sets it to work in this span. Waits for nothing but the spawning
+/// itself.
 ///
 /// # Errors
 /// The supervisor is ending.
-pub(crate) async fn spawn<W: Work>(work: W, supervisor: ActorCell) -> Result<ActorCell, SpawnErr> {
-    let (worker, _) = Worker::spawn_linked(None, Worker(PhantomData), work, supervisor).await?;
+pub(crate) async fn spawn<W: Work>(
+    work: W,
+    span: Span,
+    supervisor: ActorCell,
+) -> Result<ActorCell, SpawnErr> {
+    let worker = Worker {
+        span,
+        work: PhantomData,
+    };
+    let (worker, _) = Worker::spawn_linked(None, worker, work, supervisor).await?;
     let _ = worker.send_message(Run);
     Ok(worker.get_cell())
 }

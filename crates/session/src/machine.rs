@@ -201,6 +201,28 @@ impl Machine {
         kept
     }
 
+    /// Whether this operation is under way.
+    #[must_use]
+    pub fn is_live(&self, op: Op) -> bool {
+        match op {
+            Op::Attempt(id) => self
+                .attempt
+                .as_ref()
+                .is_some_and(|attempt| attempt.id == id),
+            Op::Recovery(id) => matches!(
+                self.session.as_ref().map(|session| &session.status),
+                Some(Status::Recovering(recovery)) if recovery.id == id
+            ),
+            Op::Refresh(id) => {
+                let refreshes = [&self.refreshes.active, &self.refreshes.overtaker];
+                refreshes
+                    .into_iter()
+                    .flatten()
+                    .any(|refresh| refresh.id == id)
+            }
+        }
+    }
+
     /// Handshake's failure goes to whoever asked for the link.
     fn connect_failed(
         &mut self,

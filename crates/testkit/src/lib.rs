@@ -7,6 +7,7 @@
 //! * [`mod@reference`]: the reference's own programs, as real processes.
 //! * [`responses_api`]: a stand-in for a model's API, so that the reference's agent runs commands without a model.
 //! * [`http_server`]: the small HTTP server of the recorded conversations.
+//! * [`capture`](mod@capture): what a program told `tracing`, as data.
 //!
 //! Nothing here is shipped. Locks are allowed: these are not actors, and a test wants to look from outside.
 #![allow(
@@ -14,6 +15,7 @@
     reason = "test rig: a test looks at shared counters from outside"
 )]
 
+pub mod capture;
 pub mod fault_proxy;
 pub mod frozen_clock;
 pub mod http_message;

@@ -349,7 +349,7 @@ fn written() {
         grace_ms: None,
     };
     assert_eq!(
-        envelope::request(&RequestId::Int(3), "process/terminate", &params),
+        envelope::request(&RequestId::Int(3), "process/terminate", &params, None),
         r#"{"id":3,"method":"process/terminate","params":{"processId":"p"}}"#
     );
     assert_eq!(

@@ -249,7 +249,7 @@ proptest! {
 
     #[test]
     fn messages_read_back(id in id(), method in ".*", params in value(), code in any::<i64>(), text in ".*", data in option::of(value())) {
-        let request = envelope::request(&id, &method, &params);
+        let request = envelope::request(&id, &method, &params, None);
         let Message::Request(read) = envelope::parse(request.as_bytes()).unwrap() else { panic!("{request}") };
         prop_assert_eq!((&read.id, &*read.method), (&id, &*method));
         prop_assert_eq!(&serde_json::from_str::<Value>(read.params.unwrap().get()).unwrap(), &params);

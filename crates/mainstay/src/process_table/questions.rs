@@ -11,7 +11,7 @@ use crate::ports::PolicyArrival;
 
 impl Desk {
     /// A question about a connection: who decides, if anybody (10.4).
-    pub(super) fn policy(&mut self, arrival: PolicyArrival) {
+    pub(super) fn policy(&mut self, mut arrival: PolicyArrival) {
         let params = &arrival.params;
         let well_formed = (1..=POLICY_PROCESS_ID_BYTES).contains(&params.process_id.len())
             && params.request.host_is_valid();
@@ -34,7 +34,7 @@ impl Desk {
                     },
                 });
             }
-            (Some(_), None) | (None, _) => answer(&arrival, Decision::not_allowed()),
+            (Some(_), None) | (None, _) => answer(&mut arrival, Decision::not_allowed()),
         }
     }
 
@@ -42,7 +42,7 @@ impl Desk {
     pub(super) fn verdict(
         &mut self,
         key: &Key,
-        arrival: &PolicyArrival,
+        arrival: &mut PolicyArrival,
         decision: Option<Decision>,
     ) {
         if let Some(decision) = decision.filter(|_| self.entries.is_current(key)) {
@@ -78,9 +78,11 @@ impl Desk {
 }
 
 /// A failure to send an answer is only logged (10.8): the executor denies by itself.
-fn answer(arrival: &PolicyArrival, decision: Decision) {
+fn answer(arrival: &mut PolicyArrival, decision: Decision) {
     let message = envelope::success(&arrival.id, &PolicyAnswer { decision });
-    if !arrival.link.is_open() || arrival.link.control().try_send(message).is_err() {
+    if arrival.link.is_open() && arrival.link.control().try_send(message).is_ok() {
+        arrival.served.success();
+    } else {
         tracing::debug!("a policy answer could not be sent");
     }
 }

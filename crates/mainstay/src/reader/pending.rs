@@ -51,7 +51,7 @@ impl Pending {
             }
             if let Some(port) = call.reply {
                 // The caller may have gone.
-                let _ = port.send(reply);
+                let _ = port.send(reply.into());
             }
         }
     }
@@ -65,7 +65,7 @@ impl Pending {
                 } else {
                     Delivery::NotSent
                 };
-                let _ = port.send(Reply::Closed(delivery));
+                let _ = port.send(Reply::Closed(delivery).into());
             }
         }
     }

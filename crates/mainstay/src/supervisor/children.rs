@@ -3,14 +3,21 @@
 use mainstay_session::event::{Event, How};
 use mainstay_session::ids::Child;
 use ractor::{ActorId, ActorRef};
+use tracing::Span;
 
 use super::{Msg, State};
 use crate::worker::{self, Work};
 
 impl State {
     /// Spawns a child and sets it to work. If it cannot be spawned, the supervisor itself is ending.
-    pub(super) async fn spawn(&mut self, myself: &ActorRef<Msg>, child: Child, work: impl Work) {
-        if let Ok(cell) = worker::spawn(work, myself.get_cell()).await {
+    pub(super) async fn spawn(
+        &mut self,
+        myself: &ActorRef<Msg>,
+        child: Child,
+        work: impl Work,
+        span: Span,
+    ) {
+        if let Ok(cell) = worker::spawn(work, span, myself.get_cell()).await {
             self.children.insert(child, cell);
         }
     }

@@ -58,7 +58,9 @@ impl State {
             setup: self.setup.clone(),
             supervisor: myself.clone(),
         };
-        self.spawn(myself, Child::Connector(op, epoch), work).await;
+        let span = self.operations.step(op);
+        self.spawn(myself, Child::Connector(op, epoch), work, span)
+            .await;
     }
 
     fn target(&mut self, route: Route) -> Option<Target> {

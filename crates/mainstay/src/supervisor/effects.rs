@@ -1,10 +1,10 @@
 //! What the machine wants done. Each effect sends, spawns, sets or arms; none of them waits.
 
-use mainstay_session::ids::{Child, Op};
-use mainstay_session::{Effect, LinkSlot, Note};
+use mainstay_session::ids::{Child, Op, Timer};
+use mainstay_session::{Cause, Effect, End, LinkSlot, Note};
 use ractor::ActorRef;
 
-use super::{Msg, State};
+use super::{Msg, State, words};
 use crate::body_table::ToBodies;
 use crate::line::Slot;
 use crate::lookup::Lookup;
@@ -12,18 +12,19 @@ use crate::marks::Ended;
 use crate::probe::Probe;
 use crate::process_table::ToTable;
 use crate::replay::Replay;
+use crate::telemetry;
 
 impl State {
     pub(super) async fn apply(&mut self, myself: &ActorRef<Msg>, effect: Effect) {
         match effect {
             Effect::SpawnLookup(lookup) => {
-                self.note_begin(lookup.op);
                 let work = Lookup {
                     lookup,
                     setup: self.setup.clone(),
                     supervisor: myself.clone(),
                 };
-                self.spawn(myself, Child::Lookup(lookup), work).await;
+                let span = self.operations.step(lookup.op);
+                self.spawn(myself, Child::Lookup(lookup), work, span).await;
             }
             Effect::SpawnConnector {
                 op,
@@ -31,7 +32,6 @@ impl State {
                 route,
                 resume,
             } => {
-                self.note_begin(op);
                 self.spawn_connector(myself, op, epoch, route, resume).await;
             }
             Effect::SpawnReplay {
@@ -50,7 +50,8 @@ impl State {
                         paged: entry.session.features().credit,
                         supervisor: myself.clone(),
                     };
-                    self.spawn(myself, Child::Replay(recovery, epoch), work)
+                    let span = self.operations.step(Op::Recovery(recovery));
+                    self.spawn(myself, Child::Replay(recovery, epoch), work, span)
                         .await;
                 }
             }
@@ -69,7 +70,8 @@ impl State {
                         limit: self.setup.config.session.status_timeout,
                         supervisor: myself.clone(),
                     };
-                    self.spawn(myself, Child::Probe(refresh), work).await;
+                    let span = self.operations.step(Op::Refresh(refresh));
+                    self.spawn(myself, Child::Probe(refresh), work, span).await;
                 }
             }
             Effect::Stop(child) => {
@@ -101,6 +103,13 @@ impl State {
                 }
             }
             Effect::PublishSlot(generation, slot) => {
+                if let LinkSlot::Failed(Cause::Lost {
+                    end: End::TimedOut { phase, .. },
+                    ..
+                }) = slot
+                {
+                    telemetry::count_recovery_timeout(words::phase_name(phase));
+                }
                 let slot = self.slot(slot);
                 if let Some(entry) = self.sessions.get(&generation) {
                     entry.slot.send_replace(slot);
@@ -142,19 +151,24 @@ impl State {
                     let _ = entry.bodies.send(ToBodies::FailAll(error));
                 }
             }
-            Effect::StartTimer(timer, wait) => self.start_timer(myself, timer, wait),
+            Effect::StartTimer(timer, wait) => {
+                if let Timer::Deadline(recovery) = timer {
+                    self.operations.step(Op::Recovery(recovery));
+                }
+                self.start_timer(myself, timer, wait);
+            }
             Effect::CancelTimer(timer) => {
                 self.timers.remove(&timer);
             }
             Effect::Reply(waiter, answer) => self.reply(waiter, answer),
             Effect::Observe(attempt, outcome) => {
-                let since = self.began.remove(&Op::Attempt(attempt));
-                self.setup
-                    .observe(outcome, since.map(|since| since.elapsed()));
+                let took = self.operations.took(Op::Attempt(attempt));
+                self.setup.observe(outcome, took);
             }
             Effect::Trace(note) => match note {
-                Note::Stale => tracing::trace!("message of an earlier time dropped"),
+                Note::Stale => telemetry::count_stale(),
                 Note::ResumeFailed(recovery, failure) => {
+                    let _in = self.operations.step(Op::Recovery(recovery)).entered();
                     tracing::info!(recovery = recovery.0, error = %self.shelf.error(failure.cause), "resume failed");
                 }
                 Note::StaleLookup(refresh) => {
@@ -164,15 +178,6 @@ impl State {
                     tracing::debug!(refresh = refresh.0, "refresh was overtaken")
                 }
             },
-        }
-    }
-
-    /// Remembers when an attempt began, for the observer of first connections.
-    fn note_begin(&mut self, op: Op) {
-        if self.sessions.is_empty() {
-            self.began
-                .entry(op)
-                .or_insert_with(tokio::time::Instant::now);
         }
     }
 

@@ -3,6 +3,7 @@
 use mainstay_session::ids::{Epoch, Gen, SessionId};
 use ractor::ActorRef;
 use tokio::sync::{OnceCell, mpsc, watch};
+use tracing::Span;
 
 use super::entries::{SessionEntry, Sessionless};
 use super::{Msg, State};
@@ -52,8 +53,8 @@ impl State {
             features.http_cancel,
             &self.setup.config.session,
         );
-        let table_cell = worker::spawn(processes, myself.get_cell()).await;
-        let bodies_cell = worker::spawn(streams, myself.get_cell()).await;
+        let table_cell = worker::spawn(processes, Span::none(), myself.get_cell()).await;
+        let bodies_cell = worker::spawn(streams, Span::none(), myself.get_cell()).await;
         // If they cannot be spawned, the supervisor itself is ending.
         let (Ok(table_cell), Ok(bodies_cell)) = (table_cell, bodies_cell) else {
             return;
@@ -96,7 +97,9 @@ impl State {
                 known: self.registration.subscribe(),
                 supervisor: myself.clone(),
             };
-            self.announcements = worker::spawn(work, myself.get_cell()).await.ok();
+            self.announcements = worker::spawn(work, Span::none(), myself.get_cell())
+                .await
+                .ok();
         }
     }
 

@@ -101,7 +101,7 @@ fn internal(text: &str) -> Error {
 }
 
 /// What used up the time, as in the telemetry (`session.md` 13).
-fn phase_name(phase: RecoveryPhase) -> &'static str {
+pub(super) fn phase_name(phase: RecoveryPhase) -> &'static str {
     match phase {
         RecoveryPhase::StartDrain => "process_start_drain",
         RecoveryPhase::Backoff => "backoff",

@@ -2,18 +2,30 @@
 
 use serde::Serialize;
 
-use super::RequestId;
+use super::{RequestId, Trace};
 use crate::RpcError;
 
-/// A request.
-pub fn request<P: Serialize>(id: &RequestId, method: &str, params: &P) -> String {
+/// A request; `trace` only where one is active.
+pub fn request<P: Serialize>(
+    id: &RequestId,
+    method: &str,
+    params: &P,
+    trace: Option<&Trace>,
+) -> String {
     #[derive(Serialize)]
     struct Out<'a, P> {
         id: &'a RequestId,
         method: &'a str,
         params: &'a P,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        trace: Option<&'a Trace>,
     }
-    write(&Out { id, method, params })
+    write(&Out {
+        id,
+        method,
+        params,
+        trace,
+    })
 }
 
 /// A notification.
