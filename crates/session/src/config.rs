@@ -1,8 +1,6 @@
-//! Every constant of `session.md` section 1, with its default.
+//! What a client may choose, with its defaults.
 
 use std::time::Duration;
-
-use mainstay_wire::limits;
 
 /// How the client reaches executors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,7 +76,8 @@ pub enum OnGap {
     Fail,
 }
 
-/// Limits and times of a client. Times are limits on our side; the source of each default is `session.md` section 1 unless said.
+/// Limits and times that a client may choose; each field's default stands in its documentation, with its source in the specification
+/// (`session.md`) where that is not the table of its section 1. What both ends must agree on is not here but in `wire::limits`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
@@ -116,26 +115,6 @@ pub struct Config {
     pub status_timeout: Duration,
     /// How long a capability discovery waits for its one repetition: 8 s.
     pub discovery_replay_wait: Duration,
-    /// Calls in flight on a link: 1024.
-    pub calls_in_flight: usize,
-    /// Calls on the wire of a relay link: 96; 4 more for clean-up and status.
-    pub relay_calls_on_wire: usize,
-    /// Additional wire slots of a relay link for terminate, close and status: 4.
-    pub relay_reserved_on_wire: usize,
-    /// Reserved clean-up slots of a link: 1.
-    pub cleanup_slots: usize,
-    /// Reserved probe slots of a link: 1 (W23).
-    pub probe_slots: usize,
-    /// Inbound requests in flight over all links of a session: 256.
-    pub inbound_in_flight: usize,
-    /// Events between a link's reader and its tables: 128.
-    pub event_queue: usize,
-    /// Messages queued in a transport, each way: 128.
-    pub transport_queue: usize,
-    /// Events kept for late subscribers of a process: 256.
-    pub history_events: usize,
-    /// Bytes kept for late subscribers of a process: 1 MiB.
-    pub history_bytes: usize,
     /// Events that wait for an earlier one: 256.
     pub reorder_events: usize,
     /// Bytes that wait for an earlier event, and the largest single event: 1 MiB.
@@ -146,8 +125,6 @@ pub struct Config {
     pub body_frames: Option<usize>,
     /// Bytes of all HTTP bodies of a session that nobody reads: 16 MiB.
     pub body_bytes: usize,
-    /// One decoded body delta: 1 MiB.
-    pub body_delta: usize,
     /// Crashes of children that are survived within `panic_window`: 3.
     pub panic_budget: u32,
     /// How long a crash counts: 60 s.
@@ -174,22 +151,11 @@ impl Default for Config {
             info_timeout: Duration::from_secs(30),
             status_timeout: Duration::from_secs(10),
             discovery_replay_wait: Duration::from_secs(8),
-            calls_in_flight: limits::CALLS_IN_FLIGHT,
-            relay_calls_on_wire: limits::RELAY_CALLS_ON_WIRE,
-            relay_reserved_on_wire: limits::RELAY_RESERVED_ON_WIRE,
-            cleanup_slots: limits::CLEANUP_CALLS,
-            probe_slots: 1,
-            inbound_in_flight: limits::POLICY_REQUESTS_IN_FLIGHT,
-            event_queue: 128,
-            transport_queue: limits::TRANSPORT_QUEUE,
-            history_events: 256,
-            history_bytes: 1 << 20,
             reorder_events: 256,
             reorder_bytes: 1 << 20,
             on_gap: OnGap::Mark,
             body_frames: None,
             body_bytes: 16 << 20,
-            body_delta: limits::HTTP_DELTA,
             panic_budget: 3,
             panic_window: Duration::from_secs(60),
         }
