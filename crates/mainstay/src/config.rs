@@ -1,5 +1,16 @@
 //! Every tunable of one environment.
 
+/// What happens when a process's output is not read and the executor cannot be held back (it gives no credit).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum OnSlow {
+    /// Nothing more is read from the link until there is room, and everything on it waits. Nothing is lost while the
+    /// executor and the relay wait, too; if they give up, a recovery follows.
+    #[default]
+    Wait,
+    /// What finds no room is dropped, and a gap stands in its place. Nobody else waits.
+    Gap,
+}
+
 /// How an environment behaves. Every constant of `session.md` section 1 is in [`Config::session`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -7,9 +18,10 @@ pub struct Config {
     pub session: mainstay_session::Config,
     /// `clientName` of `initialize`.
     pub client_name: String,
-    /// Output bytes of one process that may wait for its consumer before the link is held up, towards a peer without
-    /// credit. 8 MiB (design.md 7).
+    /// Output bytes of one process that may wait for its consumer, towards a peer without credit. 8 MiB (design.md 7).
     pub process_buffer: usize,
+    /// What happens when they are reached. [`OnSlow::Wait`] (design.md 7).
+    pub on_slow: OnSlow,
     /// Output bytes of one process that a peer with credit may have under way. 2 MiB: below the 4 MiB of the
     /// executor's log, and enough for 40 MB/s over 50 ms.
     pub credit_window: usize,
@@ -23,6 +35,7 @@ impl Default for Config {
             session: mainstay_session::Config::default(),
             client_name: "mainstay".to_owned(),
             process_buffer: 8 << 20,
+            on_slow: OnSlow::default(),
             credit_window: 2 << 20,
             automatic_refresh: false,
         }

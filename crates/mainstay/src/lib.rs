@@ -70,7 +70,7 @@ mod writer;
 pub use builder::Builder;
 pub use claim::ReplacementClaim;
 pub use command::{Command, EnvInherit, Sandbox, TtySize};
-pub use config::Config;
+pub use config::{Config, OnSlow};
 pub use environment::{ConnState, Environment, Readiness, Snapshot};
 pub use error::{Delivery, Denial, DialFailure, Error, ErrorKind, Missing, RequestFailure};
 pub use files::{

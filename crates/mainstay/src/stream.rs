@@ -24,7 +24,8 @@ pub enum ProcessEvent {
         /// What.
         bytes: Bytes,
     },
-    /// Events `first..=last` are gone: the executor no longer had them after an outage.
+    /// Events `first..=last` are gone: the executor no longer had them after an outage, or nobody read in time
+    /// ([`OnSlow::Gap`](crate::OnSlow::Gap)).
     Gap {
         /// First missing sequence number.
         first: u64,
@@ -39,7 +40,7 @@ pub enum ProcessEvent {
     Lost(Error),
 }
 
-/// One output of a process, as bytes. After an outage that lost output, one read fails with a text naming the gap
+/// One output of a process, as bytes. Where output was lost, one read fails with a text naming the gap
 /// and reading goes on behind it. End of file means that the executor reported the end; a lost process is an error.
 #[derive(Debug)]
 pub struct OutputStream {
@@ -81,7 +82,7 @@ impl OutputStream {
                 Some(PieceKind::Chunk { bytes, .. }) => return Poll::Ready(Ok(Some(bytes))),
                 Some(PieceKind::Gap { first, last }) => {
                     return Poll::Ready(Err(io::Error::other(format!(
-                        "output lost: the executor no longer had events {first} to {last}"
+                        "output lost: events {first} to {last}"
                     ))));
                 }
                 Some(PieceKind::Exited(_)) => {}

@@ -14,6 +14,7 @@ use mainstay_wire::{Notice, envelope};
 
 use tokio::sync::watch;
 
+use crate::config::OnSlow;
 use crate::error::Error;
 use crate::features::Features;
 use crate::link::LinkRef;
@@ -38,8 +39,11 @@ pub(super) struct Entry {
     ordinal: u64,
     /// Bytes delivered and not read yet.
     waiting: usize,
-    /// Without credit: so many may wait before the link is held up. `None` with credit.
+    /// Without credit: so many may wait. `None` with credit.
     buffer: Option<usize>,
+    on_slow: OnSlow,
+    /// First and last event that found no room.
+    missed: Option<(u64, u64)>,
     /// With credit: so many may be granted in all.
     window: usize,
     /// What is left of the last grant.
@@ -70,6 +74,8 @@ impl Entry {
             ordinal: 0,
             waiting: 0,
             buffer: (!features.credit).then_some(setup.config.process_buffer),
+            on_slow: setup.config.on_slow,
+            missed: None,
             window: setup.config.credit_window,
             granted: CREDIT_INITIAL_WINDOW,
             network,
@@ -118,8 +124,12 @@ impl Entry {
         self.sequencer.over()
     }
 
-    /// Without credit: whether its consumer has to read before anything more is taken from the link.
+    /// Whether its consumer has to read before anything more is taken from the link.
     pub(super) fn is_full(&self) -> bool {
+        self.on_slow == OnSlow::Wait && self.overflows()
+    }
+
+    fn overflows(&self) -> bool {
         self.buffer.is_some_and(|buffer| self.waiting > buffer)
     }
 
@@ -215,19 +225,44 @@ impl Entry {
 
     pub(super) fn consumed(&mut self, bytes: usize) {
         self.waiting = self.waiting.saturating_sub(bytes);
+        if !self.overflows() {
+            self.tell_missed();
+        }
+    }
+
+    /// Output that finds no room under [`OnSlow::Gap`].
+    fn misses(&mut self, seq: u64) -> bool {
+        let misses = self.on_slow == OnSlow::Gap && self.overflows();
+        if misses {
+            let first = self.missed.map_or(seq, |(first, _)| first);
+            self.missed = Some((first, seq));
+        }
+        misses
+    }
+
+    /// A gap in the place of what was missed.
+    fn tell_missed(&mut self) {
+        if let Some((first, last)) = self.missed.take() {
+            self.deliver(PieceKind::Gap { first, last });
+        }
     }
 
     fn deliver_published(&mut self) {
         let mut published = std::mem::take(&mut self.published);
         for item in published.drain(..) {
-            self.deliver(match item {
+            let what = match item {
                 Published::Event {
+                    seq,
                     fact: Fact::Output { stream, data },
-                    ..
-                } => PieceKind::Chunk {
-                    stream,
-                    bytes: data,
-                },
+                } => {
+                    if self.misses(seq) {
+                        continue;
+                    }
+                    PieceKind::Chunk {
+                        stream,
+                        bytes: data,
+                    }
+                }
                 Published::Event {
                     fact:
                         Fact::Exited {
@@ -247,7 +282,8 @@ impl Entry {
                     fact: Fact::Closed, ..
                 } => PieceKind::Closed,
                 Published::Gap { first, last } => PieceKind::Gap { first, last },
-            });
+            };
+            self.deliver(what);
         }
         self.published = published;
     }
@@ -257,6 +293,7 @@ impl Entry {
         if matches!(what, PieceKind::Closed) && self.sequencer.exited() {
             self.record(CancelCause::ProcessFinished);
         }
+        self.tell_missed();
         self.ordinal += 1;
         let piece = Piece {
             ordinal: self.ordinal,

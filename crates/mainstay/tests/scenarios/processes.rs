@@ -135,6 +135,57 @@ async fn w8_the_references_rule_terminates_a_process_whose_output_is_gone() {
     );
 }
 
+/// Starts `q` beside `p` and reads its one output: everything sent before has been heard by then.
+async fn neighbour(environment: &mainstay::Environment, peer: &mut Peer) {
+    let mut process = peer.start(environment, "q").await;
+    peer.output("q", 1, "past").await;
+    assert_eq!(process.events().next().await.unwrap(), output("past"));
+}
+
+#[tokio::test]
+async fn w13_a_reader_that_is_too_slow_gets_a_gap_and_holds_nobody_up() {
+    let config = mainstay::Config {
+        process_buffer: 1,
+        on_slow: mainstay::OnSlow::Gap,
+        ..mainstay::Config::default()
+    };
+    let (environment, _session, mut peer) = Peer::session_with(config, json!({})).await;
+    let mut process = peer.start(&environment, "p").await;
+    for seq in 1..=1000 {
+        peer.output("p", seq, "one").await;
+    }
+    neighbour(&environment, &mut peer).await;
+    let mut events = process.events();
+    assert_eq!(events.next().await.unwrap(), output("one"));
+    assert_eq!(
+        events.next().await.unwrap(),
+        ProcessEvent::Gap {
+            first: 2,
+            last: 1000
+        }
+    );
+    peer.output("p", 1001, "one").await;
+    assert_eq!(events.next().await.unwrap(), output("one"));
+    // What is not output is never missed, and a gap comes before it.
+    for seq in 1002..=1004 {
+        peer.output("p", seq, "one").await;
+    }
+    peer.exited("p", 1005, 0).await;
+    neighbour(&environment, &mut peer).await;
+    assert_eq!(events.next().await.unwrap(), output("one"));
+    assert_eq!(
+        events.next().await.unwrap(),
+        ProcessEvent::Gap {
+            first: 1003,
+            last: 1004
+        }
+    );
+    assert!(matches!(
+        events.next().await.unwrap(),
+        ProcessEvent::Exited(_)
+    ));
+}
+
 #[tokio::test]
 async fn a21_an_abandoned_start_is_terminated_when_its_answer_arrives() {
     let (environment, _session, mut peer) = Peer::session(json!({})).await;
