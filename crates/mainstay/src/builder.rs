@@ -103,8 +103,10 @@ impl Builder {
         Environment::start(self, None).await
     }
 
-    /// Starts the environment's supervisor under the host's own supervisor. A host that keeps ractor's default
-    /// supervision handler stops when this environment ends.
+    /// Starts the environment's supervisor under the host's own actor, inside the runtime that calls this. The host
+    /// messages it through [`Environment::supervisor`], and its supervision handler hears of its end like of any child's:
+    /// an actor that keeps ractor's default handler stops then, so a host that lives on overrides it. When the host's
+    /// actor ends, so does the environment; its handles fail, and its processes live until the executor's retention is over.
     ///
     /// # Errors
     /// As [`Builder::spawn`].

@@ -7,7 +7,7 @@ pub use mainstay_session::ConnState;
 use mainstay_session::event::Mode;
 use mainstay_session::ids::WaiterId;
 use mainstay_wire::environment::EnvironmentInfo;
-use ractor::{Actor, ActorCell, ActorRef};
+use ractor::{Actor, ActorCell, ActorRef, DerivedActorRef, RpcReplyPort};
 use secrecy::SecretString;
 use tokio::sync::{oneshot, watch};
 
@@ -23,7 +23,7 @@ use crate::marks::Ended;
 use crate::process::Process;
 use crate::session::Session;
 use crate::setup::{Destination, Setup};
-use crate::supervisor::{self, Msg, Supervisor};
+use crate::supervisor::{self, Msg, Supervisor, SupervisorRequest};
 
 /// Whether a session could be used right now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,10 +72,8 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let (reply, _) = oneshot::channel();
-        let waiter = WaiterId(self.waiters.fetch_add(1, Relaxed));
-        let _ = self
-            .supervisor
-            .send_message(Msg::Shutdown { waiter, reply });
+        let request = SupervisorRequest::Shutdown(reply.into());
+        let _ = self.supervisor.send_message(request.into());
     }
 }
 
@@ -128,18 +126,8 @@ impl Environment {
             }
             return Ok(session.with_mode(self.mode));
         }
-        let mode = self.mode;
-        let session = self
-            .ask(|waiter, reply| Msg::Acquire {
-                mode,
-                waiter,
-                reply,
-            })
-            .await??;
-        if mode == Mode::FailFast {
-            session.line().link(Mode::FailFast).await?;
-        }
-        Ok(session.with_mode(mode))
+        self.request(|reply| SupervisorRequest::Acquire(self.mode, reply))
+            .await?
     }
 
     /// Starts a process, connecting first if need be. Dropping the future abandons the start: a process that was
@@ -183,7 +171,7 @@ impl Environment {
 
     /// Connects in the background.
     pub fn start_connecting(&self) {
-        let _ = self.shared.supervisor.send_message(Msg::StartConnecting);
+        self.tell(SupervisorRequest::StartConnecting.into());
     }
 
     /// Waits until the first connection is made.
@@ -191,8 +179,7 @@ impl Environment {
     /// # Errors
     /// As [`session`](Self::session).
     pub async fn wait_until_ready(&self) -> Result<(), Error> {
-        self.ask(|waiter, reply| Msg::AwaitReady { waiter, reply })
-            .await?
+        self.request(SupervisorRequest::AwaitReady).await?
     }
 
     /// A view that never starts, waits for or recovers anything: its calls fail at once unless the session is up.
@@ -208,9 +195,7 @@ impl Environment {
     /// # Errors
     /// A failed lookup changes nothing; a failed replacement leaves the old session retired.
     pub async fn refresh(&self) -> Result<(), Error> {
-        self.ask(|waiter, reply| Msg::Refresh { waiter, reply })
-            .await?
-            .map(|_| ())
+        self.request(SupervisorRequest::Refresh).await?.map(|_| ())
     }
 
     /// The state of this moment, behind everything that was reported before.
@@ -218,8 +203,7 @@ impl Environment {
     /// # Errors
     /// The supervisor is gone.
     pub async fn snapshot(&self) -> Result<Snapshot, Error> {
-        self.ask(|waiter, reply| Msg::Snapshot { waiter, reply })
-            .await
+        self.request(SupervisorRequest::Snapshot).await
     }
 
     /// Subscribes to the connection state.
@@ -227,12 +211,7 @@ impl Environment {
     /// # Errors
     /// The supervisor is gone.
     pub async fn watch(&self) -> Result<watch::Receiver<ConnState>, Error> {
-        let (reply, answer) = oneshot::channel();
-        let _ = self
-            .shared
-            .supervisor
-            .send_message(Msg::Subscribe { reply });
-        answer.await.map_err(|_| gone())
+        self.request(SupervisorRequest::Subscribe).await
     }
 
     /// The connection state as published last.
@@ -242,16 +221,14 @@ impl Environment {
 
     /// Tells the environment that the network is back or the machine awake: a pending retry runs now.
     pub fn nudge(&self) {
-        let _ = self.shared.supervisor.send_message(Msg::Nudge);
+        self.tell(SupervisorRequest::Nudge.into());
     }
 
     /// Ends the environment: its session's link is closed, its handles fail. Processes live on until the executor's
     /// retention ends.
     pub async fn shutdown(&self) {
         // Without a supervisor it has ended already.
-        let _ = self
-            .ask(|waiter, reply| Msg::Shutdown { waiter, reply })
-            .await;
+        let _ = self.request(SupervisorRequest::Shutdown).await;
     }
 
     /// Claims the exclusive right to hand over a socket, for an environment whose sockets the host supplies.
@@ -294,14 +271,40 @@ impl Environment {
         self.tell(Msg::Kill(child));
     }
 
-    /// The supervisor, for hosts that live in ractor themselves: to link, monitor or kill it.
-    pub fn supervisor(&self) -> ActorCell {
-        self.shared.supervisor.get_cell()
+    /// The supervisor, for hosts that live in ractor themselves: to link, monitor, message or kill it like any actor of
+    /// their own. A request that a host has sent is not taken back when its port is dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use mainstay::{Environment, Readiness, SupervisorRequest};
+    ///
+    /// let environment = Environment::builder().url("ws://127.0.0.1:39731").spawn().await?;
+    /// let supervisor = environment.supervisor();
+    /// let snapshot = ractor::call_t!(supervisor, SupervisorRequest::Snapshot, 1_000)?;
+    /// assert_eq!(snapshot.readiness, Readiness::Undecided);
+    /// supervisor.cast(SupervisorRequest::Nudge)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn supervisor(&self) -> DerivedActorRef<SupervisorRequest> {
+        self.shared.supervisor.get_derived()
     }
 
     pub(crate) fn tell(&self, message: Msg) {
         // Without a supervisor there is nothing to change.
         let _ = self.shared.supervisor.send_message(message);
+    }
+
+    async fn request<T>(
+        &self,
+        request: impl FnOnce(RpcReplyPort<T>) -> SupervisorRequest,
+    ) -> Result<T, Error> {
+        self.ask(|waiter, reply| Msg::Ask {
+            waiter,
+            request: request(reply.into()),
+        })
+        .await
     }
 
     /// Sends a request that names a waiter, and takes it back if the caller goes away.

@@ -80,6 +80,7 @@ pub use files::{
 pub use http::{BodyStream, HttpRequest, HttpResponse, HttpStream, RedirectPolicy};
 pub use mainstay_link::Link;
 pub use mainstay_session::config::{Delays, OnGap};
+pub use mainstay_session::event::Mode;
 pub use network::{
     CancelCause, Cancelled, Decider, Deciding, Decision, Network, PolicyProtocol, PolicyTarget,
     ProxyMode, ProxyRules,
@@ -92,4 +93,5 @@ pub use session::{ProcessEntry, Session};
 pub use setup::{Attempted, Observer};
 pub use stdin::Stdin;
 pub use stream::{Events, OutputStream, ProcessEvent, StreamKind};
+pub use supervisor::SupervisorRequest;
 pub use telemetry::{Trace, TraceSource};

@@ -90,9 +90,21 @@ impl Line {
         }
     }
 
-    /// The link to use now; in waiting mode the next one, if there is none.
+    /// The link there is at this moment.
+    pub(crate) fn link_now(&self) -> Result<LinkRef, Error> {
+        let found = self.look(&self.0.slot.borrow(), Mode::FailFast);
+        // Fail-fast never waits.
+        found.unwrap_or_else(|| Err(recovering()))
+    }
+
+    /// The link to use now; in waiting mode the next one, if there is none. Also a failure at once lets others run first:
+    /// a caller that insists in a loop must not keep a runtime of one thread from making the link.
     pub(crate) async fn link(&self, mode: Mode) -> Result<LinkRef, Error> {
-        if let Some(found) = self.look(&self.0.slot.borrow(), mode) {
+        let found = self.look(&self.0.slot.borrow(), mode);
+        if let Some(found) = found {
+            if found.is_err() {
+                tokio::task::yield_now().await;
+            }
             return found;
         }
         let mut slot = self.0.slot.clone();
@@ -120,9 +132,7 @@ impl Line {
             (Slot::Up(link), Mode::Wait | Mode::FailFast, None) if link.is_open() => {
                 Some(Ok(link.clone()))
             }
-            (Slot::Up(_) | Slot::Recovering, Mode::FailFast, None) => Some(Err(
-                Error::disconnected("the session is being recovered", Delivery::NotSent),
-            )),
+            (Slot::Up(_) | Slot::Recovering, Mode::FailFast, None) => Some(Err(recovering())),
             (Slot::Up(_) | Slot::Recovering, Mode::Wait, None) => None,
         }
     }
@@ -217,4 +227,8 @@ impl Line {
             None => Error::disconnected("exec-server transport disconnected", delivery),
         })
     }
+}
+
+fn recovering() -> Error {
+    Error::disconnected("the session is being recovered", Delivery::NotSent)
 }

@@ -99,6 +99,7 @@ impl Session {
     }
 
     /// Asks whether the executor is alive, on the link there is: waits for nothing and recovers nothing.
+    /// Where there is no link it fails at once, after others had their turn: a loop around it starves nobody.
     ///
     /// # Errors
     /// [`ErrorKind::RpcTimeout`] after 10 s, with the link left as it is.

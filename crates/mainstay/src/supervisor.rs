@@ -4,7 +4,8 @@
 //!
 //! | message | from |
 //! |---|---|
-//! | `Acquire`, `AwaitReady`, `StartConnecting`, `Refresh`, `Snapshot`, `Subscribe`, `ForgetWaiter`, `Nudge`, `Shutdown` | handles |
+//! | `Ask`, `ForgetWaiter` | handles: a [`SupervisorRequest`], and that nobody waits for its answer any more |
+//! | `Host` | actors of the host: a [`SupervisorRequest`] |
 //! | `ClaimReplacement`, `ReplaceSocket`, `AbandonClaim` | the host, for accepted sockets |
 //! | `PolicyPublished`, `CredentialsChanged` | handles |
 //! | `LookupDone` | Lookup |
@@ -38,15 +39,16 @@ use std::time::Duration;
 
 use mainstay_link::Link;
 use mainstay_link::relay::Bundle;
-use mainstay_session::event::{Event, Fault, How, Mode, Stage};
+use mainstay_session::event::{Event, Fault, How, Stage};
 use mainstay_session::ids::{
     Child, ClaimId, Epoch, Gen, LookupTag, Op, RecoveryId, RefreshId, Timer, WaiterId,
 };
 use mainstay_session::{ConnState, Machine};
-use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{
+    Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent,
+};
 use tokio::sync::{oneshot, watch};
 
-use crate::environment::Snapshot;
 use crate::error::Error;
 use crate::handshake::Ready;
 use crate::outbound::OutboundPolicy;
@@ -55,6 +57,7 @@ use crate::setup::Setup;
 use entries::{LinkEntry, SessionEntry, Sessionless};
 use operations::{Achieved, Operations};
 use requests::Port;
+pub use requests::SupervisorRequest;
 use shelf::Shelf;
 
 /// The reason ractor gives for an actor that was killed.
@@ -63,27 +66,13 @@ const KILLED: &str = "killed";
 /// See the module's table.
 #[derive(Debug)]
 pub(crate) enum Msg {
-    Acquire {
-        mode: Mode,
+    /// A handle's; it takes it back under this number when its caller goes away.
+    Ask {
         waiter: WaiterId,
-        reply: oneshot::Sender<Result<Session, Error>>,
+        request: SupervisorRequest,
     },
-    AwaitReady {
-        waiter: WaiterId,
-        reply: oneshot::Sender<Result<(), Error>>,
-    },
-    StartConnecting,
-    Refresh {
-        waiter: WaiterId,
-        reply: oneshot::Sender<Result<Session, Error>>,
-    },
-    Snapshot {
-        waiter: WaiterId,
-        reply: oneshot::Sender<Snapshot>,
-    },
-    Subscribe {
-        reply: oneshot::Sender<watch::Receiver<ConnState>>,
-    },
+    /// A host's own actor's.
+    Host(SupervisorRequest),
     ForgetWaiter(WaiterId),
     ClaimReplacement {
         waiter: WaiterId,
@@ -98,11 +87,6 @@ pub(crate) enum Msg {
     AbandonClaim(ClaimId),
     PolicyPublished,
     CredentialsChanged,
-    Nudge,
-    Shutdown {
-        waiter: WaiterId,
-        reply: oneshot::Sender<()>,
-    },
     LookupDone {
         lookup: LookupTag,
         result: Result<Box<Bundle>, Error>,
@@ -182,7 +166,7 @@ pub(crate) struct State {
     current: watch::Sender<Option<Session>>,
     conn: watch::Sender<ConnState>,
     /// Set once shut down: who wants to know when the links have said goodbye.
-    ending: Option<Vec<oneshot::Sender<()>>>,
+    ending: Option<Vec<RpcReplyPort<()>>>,
     /// The registration of the installed session, for Announcements.
     registration: watch::Sender<Option<String>>,
     announcements: Option<ActorCell>,
@@ -261,16 +245,11 @@ impl Actor for Supervisor {
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            Msg::Acquire {
-                mode,
-                waiter,
-                reply,
-            } => state.acquire(&myself, mode, waiter, reply).await,
-            Msg::AwaitReady { waiter, reply } => state.await_ready(&myself, waiter, reply).await,
-            Msg::StartConnecting => state.feed(&myself, Event::StartConnecting).await,
-            Msg::Refresh { waiter, reply } => state.refresh(&myself, waiter, reply).await,
-            Msg::Snapshot { waiter, reply } => state.take_snapshot(&myself, waiter, reply).await,
-            Msg::Subscribe { reply } => state.subscribe(reply),
+            Msg::Ask { waiter, request } => state.ask(&myself, waiter, request).await,
+            Msg::Host(request) => {
+                let waiter = state.own_waiter();
+                state.ask(&myself, waiter, request).await;
+            }
             Msg::ForgetWaiter(waiter) => state.forget_waiter(&myself, waiter).await,
             Msg::ClaimReplacement { waiter, reply } => {
                 state.claim_replacement(&myself, waiter, reply).await;
@@ -288,8 +267,6 @@ impl Actor for Supervisor {
             Msg::AbandonClaim(claim) => state.feed(&myself, Event::AbandonClaim(claim)).await,
             Msg::PolicyPublished => state.feed(&myself, Event::PolicyPublished).await,
             Msg::CredentialsChanged => state.feed(&myself, Event::CredentialsChanged).await,
-            Msg::Nudge => state.feed(&myself, Event::Nudge).await,
-            Msg::Shutdown { waiter, reply } => state.shut_down(&myself, waiter, reply).await,
             Msg::LookupDone { lookup, result } => state.lookup_done(&myself, lookup, result).await,
             Msg::LinkReady { op, epoch, ready } => {
                 state.link_ready(&myself, op, epoch, *ready).await;

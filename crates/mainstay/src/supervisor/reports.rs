@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mainstay_link::relay::Bundle;
 use mainstay_session::event::{Event, Fault, Stage};
-use mainstay_session::ids::{Child, Epoch, LookupTag, Op, RecoveryId, RefreshId, Timer, WaiterId};
+use mainstay_session::ids::{Child, Epoch, LookupTag, Op, RecoveryId, RefreshId, Timer};
 use ractor::ActorRef;
 
 use super::entries::LinkEntry;
@@ -136,8 +136,7 @@ impl State {
         if self.registration.borrow().as_deref() == Some(registration) {
             return;
         }
-        let waiter = WaiterId(self.own_waiters);
-        self.own_waiters -= 1;
+        let waiter = self.own_waiter();
         self.waiters.insert(waiter, Port::Own);
         self.feed(myself, Event::Refresh { waiter }).await;
     }

@@ -2,9 +2,9 @@
 
 use mainstay_link::Link;
 use mainstay_session::event::{Event, Mode};
-use mainstay_session::ids::{ClaimId, WaiterId};
+use mainstay_session::ids::{ClaimId, Gen, WaiterId};
 use mainstay_session::{Answer, ConnState};
-use ractor::ActorRef;
+use ractor::{ActorRef, RpcReplyPort};
 use tokio::sync::{oneshot, watch};
 
 use super::{Msg, State};
@@ -12,15 +12,55 @@ use crate::environment::{Readiness, Snapshot};
 use crate::error::Error;
 use crate::session::Session;
 
+/// What a supervisor does for its environment's handles, and for actors of the host, which send it through
+/// [`Environment::supervisor`](crate::Environment::supervisor). Every answer is sent once, to a port that may be gone by then.
+#[derive(Debug)]
+pub enum SupervisorRequest {
+    /// As [`Environment::session`](crate::Environment::session), or as that of its fail-fast view.
+    Acquire(Mode, RpcReplyPort<Result<Session, Error>>),
+    /// As [`Environment::wait_until_ready`](crate::Environment::wait_until_ready).
+    AwaitReady(RpcReplyPort<Result<(), Error>>),
+    /// As [`Environment::start_connecting`](crate::Environment::start_connecting).
+    StartConnecting,
+    /// As [`Environment::refresh`](crate::Environment::refresh); answers with the session that is right now.
+    Refresh(RpcReplyPort<Result<Session, Error>>),
+    /// As [`Environment::snapshot`](crate::Environment::snapshot).
+    Snapshot(RpcReplyPort<Snapshot>),
+    /// As [`Environment::watch`](crate::Environment::watch).
+    Subscribe(RpcReplyPort<watch::Receiver<ConnState>>),
+    /// As [`Environment::nudge`](crate::Environment::nudge).
+    Nudge,
+    /// As [`Environment::shutdown`](crate::Environment::shutdown).
+    Shutdown(RpcReplyPort<()>),
+}
+
+impl From<SupervisorRequest> for Msg {
+    fn from(request: SupervisorRequest) -> Self {
+        Self::Host(request)
+    }
+}
+
+/// A message that could not be sent comes back as it was.
+impl TryFrom<Msg> for SupervisorRequest {
+    type Error = ();
+
+    fn try_from(message: Msg) -> Result<Self, ()> {
+        match message {
+            Msg::Host(request) => Ok(request),
+            _ => Err(()),
+        }
+    }
+}
+
 /// Who waits for an answer, and for which kind.
 #[derive(Debug)]
 pub(super) enum Port {
-    Session(oneshot::Sender<Result<Session, Error>>),
-    Ready(oneshot::Sender<Result<(), Error>>),
-    Snapshot(oneshot::Sender<Snapshot>),
+    Session(Mode, RpcReplyPort<Result<Session, Error>>),
+    Ready(RpcReplyPort<Result<(), Error>>),
+    Snapshot(RpcReplyPort<Snapshot>),
     Claim(oneshot::Sender<Result<ClaimId, Error>>),
     Socket(oneshot::Sender<Result<(), Error>>),
-    ShutDown(oneshot::Sender<()>),
+    ShutDown(RpcReplyPort<()>),
     /// The supervisor itself.
     Own,
 }
@@ -28,50 +68,49 @@ pub(super) enum Port {
 type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 impl State {
-    pub(super) async fn acquire(
-        &mut self,
-        myself: &ActorRef<Msg>,
-        mode: Mode,
-        waiter: WaiterId,
-        reply: Reply<Session>,
-    ) {
-        self.waiters.insert(waiter, Port::Session(reply));
-        self.feed(myself, Event::Acquire { mode, waiter }).await;
-    }
-
-    pub(super) async fn await_ready(
+    pub(super) async fn ask(
         &mut self,
         myself: &ActorRef<Msg>,
         waiter: WaiterId,
-        reply: Reply<()>,
+        request: SupervisorRequest,
     ) {
-        self.waiters.insert(waiter, Port::Ready(reply));
-        self.feed(myself, Event::AwaitReady { waiter }).await;
+        let (port, event) = match request {
+            SupervisorRequest::Acquire(mode, reply) => {
+                (Port::Session(mode, reply), Event::Acquire { mode, waiter })
+            }
+            SupervisorRequest::AwaitReady(reply) => {
+                (Port::Ready(reply), Event::AwaitReady { waiter })
+            }
+            SupervisorRequest::StartConnecting => {
+                return self.feed(myself, Event::StartConnecting).await;
+            }
+            SupervisorRequest::Refresh(reply) => {
+                (Port::Session(Mode::Wait, reply), Event::Refresh { waiter })
+            }
+            SupervisorRequest::Snapshot(reply) => {
+                (Port::Snapshot(reply), Event::Snapshot { waiter })
+            }
+            SupervisorRequest::Subscribe(reply) => {
+                // Queued behind every report so far, so a fresh subscriber never starts with a stale value.
+                let _ = reply.send(self.conn.subscribe());
+                return;
+            }
+            SupervisorRequest::Nudge => return self.feed(myself, Event::Nudge).await,
+            SupervisorRequest::Shutdown(reply) => {
+                self.waiters.insert(waiter, Port::ShutDown(reply));
+                self.feed(myself, Event::Shutdown { waiter }).await;
+                return self.say_farewell(myself);
+            }
+        };
+        self.waiters.insert(waiter, port);
+        self.feed(myself, event).await;
     }
 
-    pub(super) async fn refresh(
-        &mut self,
-        myself: &ActorRef<Msg>,
-        waiter: WaiterId,
-        reply: Reply<Session>,
-    ) {
-        self.waiters.insert(waiter, Port::Session(reply));
-        self.feed(myself, Event::Refresh { waiter }).await;
-    }
-
-    pub(super) async fn take_snapshot(
-        &mut self,
-        myself: &ActorRef<Msg>,
-        waiter: WaiterId,
-        reply: oneshot::Sender<Snapshot>,
-    ) {
-        self.waiters.insert(waiter, Port::Snapshot(reply));
-        self.feed(myself, Event::Snapshot { waiter }).await;
-    }
-
-    /// Queued behind every report so far, so a fresh subscriber never starts with a stale value.
-    pub(super) fn subscribe(&self, reply: oneshot::Sender<watch::Receiver<ConnState>>) {
-        let _ = reply.send(self.conn.subscribe());
+    /// A number for a request that no handle numbers: downwards, those of handles go upwards.
+    pub(super) fn own_waiter(&mut self) -> WaiterId {
+        let waiter = WaiterId(self.own_waiters);
+        self.own_waiters -= 1;
+        waiter
     }
 
     pub(super) async fn forget_waiter(&mut self, myself: &ActorRef<Msg>, waiter: WaiterId) {
@@ -107,31 +146,19 @@ impl State {
         self.feed(myself, event).await;
     }
 
-    pub(super) async fn shut_down(
-        &mut self,
-        myself: &ActorRef<Msg>,
-        waiter: WaiterId,
-        reply: oneshot::Sender<()>,
-    ) {
-        self.waiters.insert(waiter, Port::ShutDown(reply));
-        self.feed(myself, Event::Shutdown { waiter }).await;
-        self.say_farewell(myself);
-    }
-
     pub(super) fn reply(&mut self, waiter: WaiterId, answer: Answer) {
         let Some(port) = self.waiters.remove(&waiter) else {
             return;
         };
         // A caller that is gone has sent ForgetWaiter, or is about to: nobody misses the answer.
         match (port, answer) {
-            (Port::Session(port), Answer::Session(generation) | Answer::Refreshed(generation)) => {
-                let session = self
-                    .sessions
-                    .get(&generation)
-                    .map(|entry| entry.session.clone());
-                let _ = port.send(session.ok_or_else(|| Error::protocol("session forgotten")));
+            (
+                Port::Session(mode, port),
+                Answer::Session(generation) | Answer::Refreshed(generation),
+            ) => {
+                let _ = port.send(self.session(generation, mode));
             }
-            (Port::Session(port), Answer::Failed(cause)) => {
+            (Port::Session(_, port), Answer::Failed(cause)) => {
                 let _ = port.send(Err(self.words(cause)));
             }
             (Port::Ready(port), Answer::Ready) => {
@@ -164,6 +191,17 @@ impl State {
             (Port::Own, _) => {}
             (port, answer) => tracing::error!(?port, ?answer, "answer of the wrong kind"),
         }
+    }
+
+    fn session(&self, generation: Gen, mode: Mode) -> Result<Session, Error> {
+        let entry = self.sessions.get(&generation);
+        let session = entry.map(|entry| entry.session.with_mode(mode));
+        let session = session.ok_or_else(|| Error::protocol("session forgotten"))?;
+        // Its link may have closed without its Reader having said so yet.
+        if mode == Mode::FailFast {
+            session.line().link_now()?;
+        }
+        Ok(session)
     }
 
     fn snapshot(&self, snapshot: mainstay_session::Snapshot) -> Snapshot {

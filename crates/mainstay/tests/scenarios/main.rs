@@ -6,6 +6,7 @@ mod calls;
 mod cancelling;
 mod deciding;
 mod files;
+mod hosts;
 mod once;
 mod policy;
 mod processes;
