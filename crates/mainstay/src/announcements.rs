@@ -63,7 +63,7 @@ impl Work for Announcements {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "announcement");
-                    let retry_after = crate::lookup::retry_after(error.kind());
+                    let retry_after = error.retry_after();
                     let random = crate::chance::random();
                     sleep(delay::backoff(
                         Class::Registry,

@@ -30,6 +30,7 @@ pub struct Builder {
     program: Option<Program>,
     socket: Option<Box<Link>>,
     tracing: Tracing,
+    provisioned: bool,
 }
 
 impl Builder {
@@ -89,6 +90,14 @@ impl Builder {
         self
     }
 
+    /// Somebody is still providing the executor: attempts to connect wait until
+    /// [`Environment::provisioning`](crate::Environment::provisioning) says that it is ready, and an executor that has not
+    /// registered by then is waited for, up to 5 min. Needs a registry.
+    pub fn provisioned(mut self) -> Self {
+        self.provisioned = true;
+        self
+    }
+
     /// Restricts what the client itself may contact. Until the policy is published, that is nothing.
     pub fn outbound_policy(mut self, policy: OutboundPolicy) -> Self {
         self.policy = Some(policy);
@@ -122,7 +131,12 @@ impl Builder {
             destinations.push(Destination::Direct(Arc::new(direct)));
         }
         if let Some(registry) = self.registry {
-            let registry = Registry::new(registry, self.policy.clone(), self.tracing.clone())?;
+            let registry = Registry::new(
+                registry,
+                self.policy.clone(),
+                self.tracing.clone(),
+                self.config.suite,
+            )?;
             destinations.push(Destination::Registry(Arc::new(registry)));
         }
         destinations.extend(self.program.map(Destination::Program));
@@ -134,7 +148,13 @@ impl Builder {
             (Some(_), false) => return Err(Error::protocol("more than one destination")),
             (None, _) => return Err(Error::protocol("no destination: give a URL or a registry")),
         };
+        if self.provisioned && !matches!(destination, Destination::Registry(_)) {
+            return Err(Error::protocol(
+                "a provisioned environment needs a registry",
+            ));
+        }
         let setup = Setup {
+            provisioned: self.provisioned,
             destination,
             config: self.config,
             observer: self.observer,

@@ -1,5 +1,7 @@
 //! Every tunable of one environment.
 
+use mainstay_noise::Suite;
+
 /// What happens when a process's output is not read and the executor cannot be held back (it gives no credit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum OnSlow {
@@ -16,6 +18,9 @@ pub enum OnSlow {
 pub struct Config {
     /// The session's own constants: deadlines, timeouts, delays, queue lengths.
     pub session: mainstay_session::Config,
+    /// The Noise suite that lookups ask for, and the only one that is accepted: nothing falls back.
+    /// [`Suite::HybridIk`], the reference's; [`Suite::Ik`] is for executors and registries of ours that want plain Noise.
+    pub suite: Suite,
     /// `clientName` of `initialize`.
     pub client_name: String,
     /// Output bytes of one process that may wait for its consumer, towards a peer without credit. 8 MiB (design.md 7).
@@ -33,6 +38,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             session: mainstay_session::Config::default(),
+            suite: Suite::HybridIk,
             client_name: "mainstay".to_owned(),
             process_buffer: 8 << 20,
             on_slow: OnSlow::default(),

@@ -36,6 +36,17 @@ pub enum Readiness {
     Failed(Error),
 }
 
+/// How far somebody is with providing the executor of an environment (`session.md` 3.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provisioning {
+    /// Attempts to connect wait.
+    Pending,
+    /// The executor is there, or about to register.
+    Ready,
+    /// There will be none, because; attempts fail until something else is said.
+    Failed(String),
+}
+
 /// What an environment's supervisor knows at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
@@ -257,6 +268,14 @@ impl Environment {
         }
         self.tell(Msg::CredentialsChanged);
         Ok(())
+    }
+
+    /// Says how far the provisioning of the executor is, for an environment built as
+    /// [`provisioned`](crate::Builder::provisioned): *pending* until the first call. Without effect on any other.
+    pub fn provisioning(&self, now: Provisioning) {
+        if self.shared.setup.provisioned {
+            self.tell(Msg::ProvisioningChanged(now));
+        }
     }
 
     /// Feeds the session machine an event as if a child had sent it. For tests; no product code calls it.

@@ -1,7 +1,9 @@
 //! The one error type callers see.
 
 use std::fmt;
+use std::time::Duration;
 
+use mainstay_session::classify::is_preparation_retryable;
 pub use mainstay_session::{Delivery, Denial, DialFailure, Error as ErrorKind, RequestFailure};
 use mainstay_wire::RpcError;
 
@@ -30,6 +32,25 @@ impl Error {
     /// Set exactly when the operation ended without an answer: whether it can have had an effect.
     pub fn delivery(&self) -> Option<Delivery> {
         self.kind.delivery()
+    }
+
+    /// Whether the same request may succeed later, although nothing that caused this is mended by the caller
+    /// (`session.md` 9.3, *preparation-retryable*): a lost connection, a registry that is down, an executor that is offline.
+    /// Whether it may be repeated is [`delivery`](Self::delivery)'s business.
+    pub fn is_retryable(&self) -> bool {
+        is_preparation_retryable(self.kind.root())
+    }
+
+    /// How long to wait before that, if the answer said so (`Retry-After`).
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.kind.root() {
+            ErrorKind::RegistryHttp { retry_after, .. } => *retry_after,
+            ErrorKind::Connect {
+                failure: DialFailure::Http { retry_after, .. },
+                ..
+            } => *retry_after,
+            _ => None,
+        }
     }
 
     /// The code of the executor's own failure answer (protocol.md 14), if that is what this is.
@@ -140,5 +161,30 @@ impl From<Error> for std::io::Error {
             _ => Io::Other,
         };
         Self::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn an_error_says_whether_and_when_to_try_again() {
+        let refused = |status, retry_after| {
+            let refusal = ErrorKind::RegistryHttp {
+                status,
+                code: None,
+                text: String::new(),
+                retry_after,
+            };
+            Error::from(ErrorKind::Attempt(Arc::new(refusal)))
+        };
+        let wait = Some(Duration::from_secs(7));
+        assert!(refused(429, wait).is_retryable());
+        assert_eq!(refused(429, wait).retry_after(), wait);
+        assert!(!refused(404, None).is_retryable());
+        assert!(!Error::protocol("x").is_retryable());
     }
 }

@@ -71,7 +71,7 @@ pub use builder::Builder;
 pub use claim::ReplacementClaim;
 pub use command::{Command, EnvInherit, Sandbox, TtySize};
 pub use config::{Config, OnSlow};
-pub use environment::{ConnState, Environment, Readiness, Snapshot};
+pub use environment::{ConnState, Environment, Provisioning, Readiness, Snapshot};
 pub use error::{Delivery, Denial, DialFailure, Error, ErrorKind, Missing, RequestFailure};
 pub use files::{
     DirectoryEntry, FileMetadata, FileReader, FileWriter, Files, WalkAnswer, WalkEntry, WalkError,
@@ -79,6 +79,7 @@ pub use files::{
 };
 pub use http::{BodyStream, HttpRequest, HttpResponse, HttpStream, RedirectPolicy};
 pub use mainstay_link::Link;
+pub use mainstay_noise::Suite;
 pub use mainstay_session::config::{Delays, OnGap};
 pub use mainstay_session::event::Mode;
 pub use network::{

@@ -13,7 +13,7 @@ use mainstay_session::{Failure, Transport, Wait, classify};
 use ractor::ActorRef;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::registry::Registry;
 use crate::setup::{Destination, Setup};
 use crate::supervisor;
@@ -22,6 +22,8 @@ use crate::worker::Work;
 #[derive(Debug)]
 pub(crate) struct Lookup {
     pub(crate) lookup: LookupTag,
+    /// When its operation began: the time an executor may be offline goes on over the attempt's second lookup.
+    pub(crate) began: Instant,
     pub(crate) setup: Arc<Setup>,
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
 }
@@ -65,7 +67,7 @@ impl Lookup {
             let class = classify::classify(error.kind());
             let elapsed = Elapsed {
                 lookup: began.elapsed(),
-                ready: began.elapsed(),
+                ready: self.began.elapsed(),
             };
             let Next::Again { earlier, within } = rules.failed(class, elapsed, config) else {
                 return Err(error);
@@ -73,7 +75,7 @@ impl Lookup {
             let circumstances = Circumstances {
                 key: &key,
                 transport: Transport::Noise,
-                retry_after: retry_after(error.kind()),
+                retry_after: error.retry_after(),
                 restart_window: None,
                 retention: Duration::ZERO,
                 remaining: None,
@@ -98,17 +100,5 @@ impl Lookup {
                 Err(_) => return Err(error),
             };
         }
-    }
-}
-
-/// `Retry-After`, where an error carries one.
-pub(crate) fn retry_after(error: &ErrorKind) -> Option<Duration> {
-    match error.root() {
-        ErrorKind::RegistryHttp { retry_after, .. } => *retry_after,
-        ErrorKind::Connect {
-            failure: crate::error::DialFailure::Http { retry_after, .. },
-            ..
-        } => *retry_after,
-        _ => None,
     }
 }

@@ -59,6 +59,8 @@ pub(crate) struct Registry {
     pub(crate) identity: Identity,
     policy: Option<OutboundPolicy>,
     tracing: Tracing,
+    /// Asked for, and demanded.
+    suite: Suite,
 }
 
 impl Registry {
@@ -68,6 +70,7 @@ impl Registry {
         config: RegistryConfig,
         policy: Option<OutboundPolicy>,
         tracing: Tracing,
+        suite: Suite,
     ) -> Result<Self, Error> {
         let base = config.url.trim().trim_end_matches('/').to_owned();
         match reqwest::Url::parse(&base) {
@@ -102,6 +105,7 @@ impl Registry {
             identity: Identity::generate().map_err(bad)?,
             policy,
             tracing,
+            suite,
         })
     }
 
@@ -140,7 +144,16 @@ impl Registry {
                 "environment registry returned a different environment id",
             ));
         }
-        Bundle::try_from(answer).map_err(|error| Error::protocol(error.to_string()))
+        let bundle =
+            Bundle::try_from(answer).map_err(|error| Error::protocol(error.to_string()))?;
+        let offered = bundle.executor_key.suite();
+        if offered != self.suite {
+            return Err(Error::protocol(format!(
+                "environment registry returned suite {offered} instead of {}",
+                self.suite
+            )));
+        }
+        Ok(bundle)
     }
 
     /// Waits for a registration other than `known`. `None`: there was none for a while, ask again.
@@ -208,7 +221,7 @@ impl Registry {
         let url = format!("{}{}", self.base, connect_path(&self.environment));
         let headers = self.headers(&url)?;
         let body = ConnectRequest {
-            harness_public_key: self.identity.public(Suite::HybridIk).to_wire(),
+            harness_public_key: self.identity.public(self.suite).to_wire(),
         };
         let response = self
             .http
@@ -336,7 +349,7 @@ mod tests {
             })
         };
         let tracing = Tracing(Some(Arc::new(source)));
-        let registry = Registry::new(config, None, tracing).unwrap();
+        let registry = Registry::new(config, None, tracing, Suite::HybridIk).unwrap();
         let headers = registry.headers("http://127.0.0.1:1/x").unwrap();
         assert_eq!(headers["traceparent"], "00-aa-bb-01");
         assert!(!headers.contains_key("tracestate"));

@@ -54,6 +54,8 @@ pub(crate) struct Setup {
     pub(crate) observer: Option<Observer>,
     pub(crate) policy: Option<OutboundPolicy>,
     pub(crate) tracing: Tracing,
+    /// Somebody provisions it.
+    pub(crate) provisioned: bool,
 }
 
 impl Setup {
@@ -66,6 +68,7 @@ impl Setup {
         };
         Rules {
             panic_budget: self.config.session.panic_budget,
+            deferred: self.provisioned,
             ..Rules::new(transport)
         }
     }

@@ -7,7 +7,7 @@
 //! | `Ask`, `ForgetWaiter` | handles: a [`SupervisorRequest`], and that nobody waits for its answer any more |
 //! | `Host` | actors of the host: a [`SupervisorRequest`] |
 //! | `ClaimReplacement`, `ReplaceSocket`, `AbandonClaim` | the host, for accepted sockets |
-//! | `PolicyPublished`, `CredentialsChanged` | handles |
+//! | `PolicyPublished`, `CredentialsChanged`, `ProvisioningChanged` | handles |
 //! | `LookupDone` | Lookup |
 //! | `LinkReady`, `ConnectFailed` | Handshake |
 //! | `LinkDown`, `LinkFault` | Reader, timed calls |
@@ -49,6 +49,7 @@ use ractor::{
 };
 use tokio::sync::{oneshot, watch};
 
+use crate::environment::Provisioning;
 use crate::error::Error;
 use crate::handshake::Ready;
 use crate::outbound::OutboundPolicy;
@@ -87,6 +88,7 @@ pub(crate) enum Msg {
     AbandonClaim(ClaimId),
     PolicyPublished,
     CredentialsChanged,
+    ProvisioningChanged(Provisioning),
     LookupDone {
         lookup: LookupTag,
         result: Result<Box<Bundle>, Error>,
@@ -267,6 +269,7 @@ impl Actor for Supervisor {
             Msg::AbandonClaim(claim) => state.feed(&myself, Event::AbandonClaim(claim)).await,
             Msg::PolicyPublished => state.feed(&myself, Event::PolicyPublished).await,
             Msg::CredentialsChanged => state.feed(&myself, Event::CredentialsChanged).await,
+            Msg::ProvisioningChanged(now) => state.provisioning_changed(&myself, now).await,
             Msg::LookupDone { lookup, result } => state.lookup_done(&myself, lookup, result).await,
             Msg::LinkReady { op, epoch, ready } => {
                 state.link_ready(&myself, op, epoch, *ready).await;

@@ -17,30 +17,15 @@ const SOURCES: [(&str, bool); 5] = [
 const LAST: [(char, u32); 2] = [('S', 21), ('A', 39)];
 
 /// Scenarios without a test over a real link.
-const WITHOUT_A_LINK: [(char, u32, &str); 7] = [
+const WITHOUT_A_LINK: [(char, u32, &str); 4] = [
     (
         'S',
         2,
         "pending: needs the environment manager and its discovery cache",
     ),
-    (
-        'S',
-        13,
-        "pending: needs the environment manager; the session machine's part is tested",
-    ),
     ('S', 14, "pending: needs the environment manager"),
     ('A', 14, "a formula"),
     ('A', 15, "a table"),
-    (
-        'A',
-        30,
-        "pending: nothing provisions an environment without a manager; the rule is tested",
-    ),
-    (
-        'A',
-        38,
-        "pending: as A30; the session machine's part is tested",
-    ),
 ];
 
 /// A scenario, and its tests as `file::name`, each with whether it is over a real link.

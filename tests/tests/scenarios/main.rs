@@ -7,6 +7,7 @@ mod callers;
 mod document;
 mod far;
 mod lookups;
+mod provisioned;
 mod refresh;
 mod renewal;
 mod stdio;

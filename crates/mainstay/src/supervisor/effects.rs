@@ -18,12 +18,13 @@ impl State {
     pub(super) async fn apply(&mut self, myself: &ActorRef<Msg>, effect: Effect) {
         match effect {
             Effect::SpawnLookup(lookup) => {
+                let span = self.operations.step(lookup.op);
                 let work = Lookup {
                     lookup,
+                    began: self.operations.began(lookup.op),
                     setup: self.setup.clone(),
                     supervisor: myself.clone(),
                 };
-                let span = self.operations.step(lookup.op);
                 self.spawn(myself, Child::Lookup(lookup), work, span).await;
             }
             Effect::SpawnConnector {

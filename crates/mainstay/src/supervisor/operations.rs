@@ -58,6 +58,13 @@ impl Operations {
         operation.span.clone()
     }
 
+    /// When it began; now, if it has done nothing.
+    pub(super) fn began(&self, op: Op) -> Instant {
+        self.0
+            .get(&op)
+            .map_or_else(Instant::now, |operation| operation.began)
+    }
+
     /// How long it has taken; `None` if it has done nothing.
     pub(super) fn took(&self, op: Op) -> Option<Duration> {
         self.0.get(&op).map(|operation| operation.began.elapsed())

@@ -1,15 +1,15 @@
 //! What handles and hosts ask of the supervisor, and how they are answered.
 
 use mainstay_link::Link;
-use mainstay_session::event::{Event, Mode};
+use mainstay_session::event::{self, Event, Mode};
 use mainstay_session::ids::{ClaimId, Gen, WaiterId};
 use mainstay_session::{Answer, ConnState};
 use ractor::{ActorRef, RpcReplyPort};
 use tokio::sync::{oneshot, watch};
 
 use super::{Msg, State};
-use crate::environment::{Readiness, Snapshot};
-use crate::error::Error;
+use crate::environment::{Provisioning, Readiness, Snapshot};
+use crate::error::{Error, ErrorKind};
 use crate::session::Session;
 
 /// What a supervisor does for its environment's handles, and for actors of the host, which send it through
@@ -144,6 +144,18 @@ impl State {
             waiter,
         };
         self.feed(myself, event).await;
+    }
+
+    pub(super) async fn provisioning_changed(&mut self, myself: &ActorRef<Msg>, now: Provisioning) {
+        let now = match now {
+            Provisioning::Pending => event::Provisioning::Pending,
+            Provisioning::Ready => event::Provisioning::Ready,
+            Provisioning::Failed(text) => {
+                let error = ErrorKind::ProvisioningFailed { text };
+                event::Provisioning::Failed(self.shelf.failure(error.into()))
+            }
+        };
+        self.feed(myself, Event::ProvisioningChanged(now)).await;
     }
 
     pub(super) fn reply(&mut self, waiter: WaiterId, answer: Answer) {

@@ -53,9 +53,7 @@ impl State {
             key: session.map_or("", |session| session.id()),
             transport: self.setup.rules().transport,
             retry_after: match wait {
-                Wait::Backoff { after, .. } => {
-                    crate::lookup::retry_after(self.shelf.error(after.cause).kind())
-                }
+                Wait::Backoff { after, .. } => self.shelf.error(after.cause).retry_after(),
                 Wait::RecoveryDeadline | Wait::Restart(_) | Wait::PanicWindow => None,
             },
             restart_window: match wait {
