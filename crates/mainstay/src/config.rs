@@ -13,24 +13,25 @@ pub enum OnSlow {
     Gap,
 }
 
-/// How an environment behaves. Every constant of `session.md` section 1 is in [`Config::session`].
+/// How an environment behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The session's own constants: deadlines, timeouts, delays, queue lengths.
+    /// Times and limits of the session.
     pub session: mainstay_session::Config,
     /// The Noise suite that lookups ask for, and the only one that is accepted: nothing falls back.
     /// [`Suite::HybridIk`], the reference's; [`Suite::Ik`] is for executors and registries of ours that want plain Noise.
     pub suite: Suite,
-    /// `clientName` of `initialize`.
+    /// `clientName` of `initialize`: `mainstay`.
     pub client_name: String,
-    /// Output bytes of one process that may wait for its consumer, towards a peer without credit. 8 MiB (design.md 7).
+    /// Output bytes of one process that may wait for its consumer, towards a peer without credit, and, towards any, for an
+    /// earlier event: 8 MiB. Each piece counts 64 bytes more than it has.
     pub process_buffer: usize,
-    /// What happens when they are reached. [`OnSlow::Wait`] (design.md 7).
+    /// What happens when the consumer's are reached: [`OnSlow::Wait`].
     pub on_slow: OnSlow,
-    /// Output bytes of one process that a peer with credit may have under way. 2 MiB: below the 4 MiB of the
-    /// executor's log, and enough for 40 MB/s over 50 ms.
+    /// Output bytes of one process that a peer with credit may have under way: 2 MiB, below the 4 MiB of the executor's
+    /// log, and enough for 40 MB/s over 50 ms.
     pub credit_window: usize,
-    /// Whether to refresh by itself when the registry announces a new executor. Off.
+    /// Whether to refresh by itself when the registry announces a new executor: no.
     pub automatic_refresh: bool,
 }
 

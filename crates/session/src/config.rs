@@ -85,7 +85,7 @@ pub struct Config {
     pub recovery_deadline: Option<Duration>,
     /// Retention of a detached session when the peer announces none: 30 s.
     pub assumed_retention: Duration,
-    /// Which delays are used.
+    /// Which delays are used: [`Delays::Ours`].
     pub delays: Delays,
     /// Plain retry interval of the reference's rule: 100 ms.
     pub plain_retry: Duration,
@@ -99,7 +99,7 @@ pub struct Config {
     pub initialize_timeout: Duration,
     /// A refresh's lookup in all: 10 s.
     pub refresh_lookup_timeout: Duration,
-    /// One registry request, headers and body: 10 s.
+    /// One registry request of a resume, headers and body: 10 s.
     pub registry_request_timeout: Duration,
     /// One request of an initial lookup: 6 s.
     pub lookup_request_timeout: Duration,
@@ -115,19 +115,17 @@ pub struct Config {
     pub status_timeout: Duration,
     /// How long a capability discovery waits for its one repetition: 8 s.
     pub discovery_replay_wait: Duration,
-    /// Events that wait for an earlier one: 256.
-    pub reorder_events: usize,
-    /// Bytes that wait for an earlier event, and the largest single event: 1 MiB.
-    pub reorder_bytes: usize,
-    /// What a hole in replayed output means.
+    /// The largest single event of a process, in bytes; a larger one loses the process (8.3): 1 MiB.
+    pub largest_event: usize,
+    /// What a hole in replayed output means: [`OnGap::Mark`].
     pub on_gap: OnGap,
-    /// Frames of one HTTP body that nobody reads; `None`: only bytes are bounded (W11). The reference: 256.
+    /// Frames of one HTTP body that nobody has read yet. `None`: only bytes are bounded (W11). The reference: 256.
     pub body_frames: Option<usize>,
-    /// Bytes of all HTTP bodies of a session that nobody reads: 16 MiB.
+    /// Bytes of all HTTP bodies of a session that nobody has read yet: 16 MiB.
     pub body_bytes: usize,
-    /// Crashes of children that are survived within `panic_window`: 3.
+    /// Crashes of children that are survived within `panic_window`: 3 (15.7).
     pub panic_budget: u32,
-    /// How long a crash counts: 60 s.
+    /// How long a crash counts: 60 s (15.7).
     pub panic_window: Duration,
 }
 
@@ -151,8 +149,7 @@ impl Default for Config {
             info_timeout: Duration::from_secs(30),
             status_timeout: Duration::from_secs(10),
             discovery_replay_wait: Duration::from_secs(8),
-            reorder_events: 256,
-            reorder_bytes: 1 << 20,
+            largest_event: 1 << 20,
             on_gap: OnGap::Mark,
             body_frames: None,
             body_bytes: 16 << 20,

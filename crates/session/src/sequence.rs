@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use mainstay_wire::process::Stream;
 
-use crate::config::Config;
-
 /// What an event of a process says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fact {
@@ -90,15 +88,6 @@ pub struct Limits {
     pub events: usize,
     /// Bytes of payload; also the largest single event.
     pub bytes: usize,
-}
-
-impl From<&Config> for Limits {
-    fn from(config: &Config) -> Self {
-        Self {
-            events: config.reorder_events,
-            bytes: config.reorder_bytes,
-        }
-    }
 }
 
 /// The order of one process's events.

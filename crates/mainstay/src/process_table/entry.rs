@@ -14,7 +14,7 @@ use mainstay_wire::{Notice, envelope};
 
 use tokio::sync::watch;
 
-use crate::config::OnSlow;
+use crate::config::{Config, OnSlow};
 use crate::error::Error;
 use crate::features::Features;
 use crate::link::LinkRef;
@@ -68,8 +68,8 @@ impl Entry {
         Self {
             number,
             recoverable: false,
-            sequencer: Sequencer::new(reorder(setup)),
-            largest: setup.config.session.reorder_bytes,
+            sequencer: Sequencer::new(reorder(&setup.config)),
+            largest: setup.config.session.largest_event,
             outlets,
             ordinal: 0,
             waiting: 0,
@@ -340,13 +340,10 @@ impl Entry {
 
 /// What may wait for an earlier event: as much as may wait for the consumer. A fast program outruns the reference's
 /// bounds (256 events, 1 MiB) while a replay is under way on the same link.
-fn reorder(setup: &Setup) -> Limits {
-    let bytes = setup
-        .config
-        .process_buffer
-        .max(setup.config.session.reorder_bytes);
+fn reorder(config: &Config) -> Limits {
+    let bytes = config.process_buffer.max(config.session.largest_event);
     Limits {
-        events: (bytes / EVENT_OVERHEAD).max(setup.config.session.reorder_events),
+        events: bytes / EVENT_OVERHEAD,
         bytes,
     }
 }
