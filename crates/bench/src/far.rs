@@ -15,7 +15,8 @@ use mainstay_testkit::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
-const ENVIRONMENT: &str = "bench";
+/// What the far sides register as.
+pub(crate) const ENVIRONMENT: &str = "bench";
 
 /// An executor with a listener, and a client of it.
 pub(crate) async fn direct() -> Result<(Executor, Environment)> {
@@ -27,6 +28,13 @@ pub(crate) async fn direct() -> Result<(Executor, Environment)> {
 
 /// The same through registry and relay.
 pub(crate) async fn relayed() -> Result<(Executor, Registry, Environment)> {
+    let (executor, registry, harness_token) = registered().await?;
+    let environment = client(&registry, harness_token).await?;
+    Ok((executor, registry, environment))
+}
+
+/// An executor that is registered, its registry, and a token for harnesses.
+pub(crate) async fn registered() -> Result<(Executor, Registry, SecretString)> {
     let (executor_token, harness_token, registry) = registry().await?;
     let executor = Executor::start(Config::default()).await?;
     executor
@@ -36,8 +44,7 @@ pub(crate) async fn relayed() -> Result<(Executor, Registry, Environment)> {
             executor_token,
         ))
         .await?;
-    let environment = client(&registry, harness_token).await?;
-    Ok((executor, registry, environment))
+    Ok((executor, registry, harness_token))
 }
 
 /// The reference's executor at our registry; it asks through the front, which must stay.

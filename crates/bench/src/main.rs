@@ -3,10 +3,12 @@
 //! `mainstay-bench [--quick] [--write FILE]`
 #![allow(clippy::disallowed_types, reason = "not an actor crate")]
 
+mod commands;
 mod far;
 mod local;
 mod measure;
 mod shape;
+mod ssh;
 mod stats;
 mod table;
 
@@ -14,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use mainstay::Environment;
 use mainstay_testkit::reference::Reference;
 
-use table::{Column, Table};
+use table::{Row, Table};
 
 /// How much of everything is measured in one round.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +25,8 @@ struct Amount {
     calls: usize,
     commands: usize,
     bytes: u64,
+    /// Whole commands, each a process of its own, in one round.
+    processes: usize,
 }
 
 const FULL: Amount = Amount {
@@ -30,12 +34,14 @@ const FULL: Amount = Amount {
     calls: 2_000,
     commands: 30,
     bytes: 200_000_000,
+    processes: 10,
 };
 const QUICK: Amount = Amount {
     rounds: 2,
     calls: 500,
     commands: 10,
     bytes: 20_000_000,
+    processes: 3,
 };
 
 #[tokio::main]
@@ -49,31 +55,52 @@ async fn main() -> Result<()> {
             other => bail!("no such flag: {other}"),
         }
     }
-    let table = run(amount).await?;
-    let text = table.markdown();
-    println!("{text}");
-    if let Some(file) = write {
-        table::write(file.as_ref(), &text)?;
+    let tables = [
+        ("table", run(amount).await?.markdown()),
+        ("commands", commands::run(amount).await?.markdown()),
+    ];
+    for (name, text) in &tables {
+        println!("{text}");
+        if let Some(file) = &write {
+            table::write(file.as_ref(), name, text)?;
+        }
     }
     Ok(())
 }
 
-async fn run(amount: Amount) -> Result<Table> {
+/// Inside one process: what the library costs.
+async fn run(amount: Amount) -> Result<Table<3>> {
     let (_direct, direct) = far::direct().await?;
     let (_relayed, _registry, relayed) = far::relayed().await?;
-    let mut columns = vec![(Column::Direct, direct, 1), (Column::Relayed, relayed, 1)];
+    let mut columns = vec![("direct", direct, 1), ("relay + Noise", relayed, 1)];
     let reference = Reference::find();
     let mut theirs = None;
     if let Some(reference) = &reference {
         let executor = reference.executor().await?;
         let environment = Environment::builder().url(&executor.url).spawn().await?;
         // A trivial command takes it 50 ms: fewer of them do.
-        columns.push((Column::Reference, environment, 10));
+        columns.push(("reference executor, direct", environment, 10));
         let (registered, front, registry, environment) = far::reference(reference).await?;
-        columns.push((Column::ReferenceRelayed, environment, 10));
+        columns.push(("reference executor, relay + Noise", environment, 10));
         theirs = Some((executor, registered, front, registry));
     }
-    let mut table = Table::default();
+    let mut table = Table::new([
+        Row {
+            name: "call, µs",
+            digits: 0,
+            tail: true,
+        },
+        Row {
+            name: "`true` start → closed, µs",
+            digits: 0,
+            tail: true,
+        },
+        Row {
+            name: "output, MB/s",
+            digits: 0,
+            tail: false,
+        },
+    ]);
     // Round by round, so that a machine that gets busy meanwhile is as busy for everyone.
     for round in 1..=amount.rounds {
         let local = [
@@ -81,14 +108,14 @@ async fn run(amount: Amount) -> Result<Table> {
             local::short_commands(amount.commands).await?,
             local::throughput(amount.bytes, 1).await?,
         ];
-        table.add(Column::Local, local);
+        table.add("without Mainstay", local);
         for (column, environment, fewer) in &columns {
             let samples = [
                 measure::round_trips(environment, amount.calls / fewer).await?,
                 measure::short_commands(environment, amount.commands / fewer).await?,
                 measure::throughput(environment, amount.bytes, 1).await?,
             ];
-            table.add(*column, samples);
+            table.add(column, samples);
         }
         eprintln!("round {round} of {}", amount.rounds);
     }

@@ -1,4 +1,4 @@
-//! The table of `docs/performance.md`.
+//! The tables of `docs/performance.md`.
 
 use std::path::Path;
 
@@ -6,80 +6,69 @@ use anyhow::{Context, Result};
 
 use crate::stats::Samples;
 
-/// Who did the work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Column {
-    /// Nobody of ours: the bare task shape, a local child, its pipe.
-    Local,
-    /// Our client and executor over a WebSocket.
-    Direct,
-    /// Our client and executor over our relay, with Noise.
-    Relayed,
-    /// Our client, the reference's executor, over a WebSocket.
-    Reference,
-    /// Our client and relay, the reference's executor.
-    ReferenceRelayed,
+/// A row: what is measured, and how a cell tells it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// What is measured, with its unit.
+    pub(crate) name: &'static str,
+    /// Digits after the point.
+    pub(crate) digits: usize,
+    /// Whether the 95th percentile stands beside the median.
+    pub(crate) tail: bool,
 }
 
-impl Column {
-    fn title(self) -> &'static str {
-        match self {
-            Self::Local => "without Mainstay",
-            Self::Direct => "direct",
-            Self::Relayed => "relay + Noise",
-            Self::Reference => "reference executor, direct",
-            Self::ReferenceRelayed => "reference executor, relay + Noise",
+/// Rows by columns; the first column is the one the others are compared with.
+#[derive(Debug)]
+pub(crate) struct Table<const ROWS: usize> {
+    rows: [Row; ROWS],
+    columns: Vec<(&'static str, [Samples; ROWS])>,
+}
+
+impl<const ROWS: usize> Table<ROWS> {
+    /// A table without columns.
+    pub(crate) fn new(rows: [Row; ROWS]) -> Self {
+        Self {
+            rows,
+            columns: Vec::new(),
         }
     }
-}
 
-/// Three rows a column.
-#[derive(Debug, Default)]
-pub(crate) struct Table(Vec<(Column, [Samples; 3])>);
-
-impl Table {
-    /// Adds samples to a column: round trips and short commands in microseconds, output in MB/s.
-    pub(crate) fn add(&mut self, column: Column, samples: [Samples; 3]) {
-        match self.0.iter_mut().find(|(known, _)| *known == column) {
+    /// Adds samples to a column, in the units of the rows.
+    pub(crate) fn add(&mut self, column: &'static str, samples: [Samples; ROWS]) {
+        match self.columns.iter_mut().find(|(known, _)| *known == column) {
             Some((_, all)) => {
                 for (all, more) in all.iter_mut().zip(samples) {
                     all.extend(more);
                 }
             }
-            None => self.0.push((column, samples)),
+            None => self.columns.push((column, samples)),
         }
     }
 
     /// As Markdown, with the machine and the date; each cell with its ratio to the first column.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!("{}\n\n| |", machine());
-        for (column, _) in &self.0 {
-            text += &format!(" {} |", column.title());
+        for (column, _) in &self.columns {
+            text += &format!(" {column} |");
         }
-        text += &format!("\n|---|{}\n", "---|".repeat(self.0.len()));
-        for (row, name) in [
-            "call, µs: median (p95)",
-            "`true` start → closed, µs: median (p95)",
-            "output, MB/s: median",
-        ]
-        .iter()
-        .enumerate()
-        {
-            text += &format!("| {name} |");
+        text += &format!("\n|---|{}\n", "---|".repeat(self.columns.len()));
+        for (number, row) in self.rows.iter().enumerate() {
+            text += &format!("| {}: median", row.name);
+            text += if row.tail { " (p95) |" } else { " |" };
             let base = self
-                .0
+                .columns
                 .first()
-                .map_or(f64::NAN, |(_, samples)| samples[row].median());
-            for (number, (_, samples)) in self.0.iter().enumerate() {
-                let samples = &samples[row];
-                let cell = match row {
-                    0 | 1 => format!("{:.0} ({:.0})", samples.median(), samples.quantile(0.95)),
-                    _ => format!("{:.0}", samples.median()),
-                };
-                text += &match number {
-                    0 => format!(" {cell} |"),
-                    _ => format!(" {cell}, ×{:.2} |", samples.median() / base),
-                };
+                .map_or(f64::NAN, |(_, samples)| samples[number].median());
+            for (place, (_, samples)) in self.columns.iter().enumerate() {
+                let (samples, digits) = (&samples[number], row.digits);
+                text += &format!(" {:.digits$}", samples.median());
+                if row.tail {
+                    text += &format!(" ({:.digits$})", samples.quantile(0.95));
+                }
+                if place > 0 {
+                    text += &format!(", ×{:.2}", samples.median() / base);
+                }
+                text += " |";
             }
             text.push('\n');
         }
@@ -111,16 +100,19 @@ fn machine() -> String {
     )
 }
 
-/// Puts the table between its marks.
+/// Puts a table between the marks with its name.
 ///
 /// # Errors
-/// When the document has no marks, or cannot be read or written.
-pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
+/// When the document has no marks of that name, or cannot be read or written.
+pub(crate) fn write(file: &Path, name: &str, text: &str) -> Result<()> {
     let document = std::fs::read_to_string(file)?;
-    let (begin, end) = ("<!-- table: begin -->", "<!-- table: end -->");
-    let from = document.find(begin).context("no table in the document")? + begin.len();
+    let (begin, end) = (
+        format!("<!-- {name}: begin -->"),
+        format!("<!-- {name}: end -->"),
+    );
+    let from = document.find(&begin).context("no table in the document")? + begin.len();
     let to = document
-        .find(end)
+        .find(&end)
         .context("no end of the table in the document")?;
     std::fs::write(
         file,
