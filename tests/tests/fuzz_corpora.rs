@@ -95,6 +95,11 @@ fn stdio_line() {
 }
 
 #[test]
+fn websocket() {
+    replay("websocket");
+}
+
+#[test]
 fn noise_handshake() {
     replay("noise_handshake");
 }

@@ -3,10 +3,15 @@
 //! The functions know nothing of libFuzzer, so that `tests/tests/fuzz_corpora.rs` replays the seeds with the ordinary
 //! toolchain. They panic when something that must hold does not; everything else is silent.
 
+use std::convert::Infallible;
 use std::io::Cursor;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use mainstay_link::{Limits, Link, accept};
 use mainstay_noise::{Identity, Initiator, Opener, Prologue, Responder, Sealer, Suite};
 use mainstay_wire::envelope::{self, Message};
 use mainstay_wire::relay::{Body, Frame};
@@ -15,18 +20,21 @@ use mainstay_wire::{capabilities, environment, extension, fs, http, initialize, 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc;
 
 /// A function that takes the bytes of one input.
 pub type Target = fn(&[u8]);
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("envelope", envelope),
     ("params", params),
     ("relay_frame", relay_frame),
     ("path_uri", path_uri),
     ("registry_body", registry_body),
     ("stdio_line", stdio_line),
+    ("websocket", websocket),
     ("noise_handshake", noise_handshake),
     ("noise_records", noise_records),
 ];
@@ -220,13 +228,16 @@ pub fn registry_body(data: &[u8]) {
     }
 }
 
-/// What arrives on standard input.
-pub fn stdio_line(data: &[u8]) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
-        .unwrap();
-    runtime.block_on(async {
+        .unwrap()
+}
+
+/// What arrives on standard input.
+pub fn stdio_line(data: &[u8]) {
+    runtime().block_on(async {
         let mut link = mainstay_link::stdio(Cursor::new(data.to_vec()), tokio::io::sink());
         let mut seen = 0;
         while let Ok(Some(line)) = link.source.recv().await {
@@ -235,6 +246,46 @@ pub fn stdio_line(data: &[u8]) {
             envelope(&line);
         }
         assert!(seen <= data.len());
+    });
+}
+
+/// What arrives on a socket behind its upgrade: the frames of whoever was let in.
+pub fn websocket(data: &[u8]) {
+    const UPGRADE: &[u8] =
+        b"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    /// The 101 and a close frame.
+    const AROUND: usize = 1024;
+    runtime().block_on(async {
+        // Room for everything either side says, so that none waits for the other.
+        let (mut near, far) = tokio::io::duplex(UPGRADE.len() + data.len() + AROUND);
+        let (upgraded, mut sockets) = mpsc::unbounded_channel();
+        let service = service_fn(move |mut request| {
+            let (answer, socket) = accept::upgrade(&mut request, Limits::direct()).unwrap();
+            let upgraded = upgraded.clone();
+            tokio::spawn(async move { upgraded.send(socket.await.unwrap()) });
+            std::future::ready(Ok::<_, Infallible>(answer))
+        });
+        let server = http1::Builder::new().serve_connection(TokioIo::new(far), service);
+        tokio::spawn(server.with_upgrades());
+        near.write_all(UPGRADE).await.unwrap();
+        near.write_all(data).await.unwrap();
+        let mut link = Link::from(sockets.recv().await.unwrap());
+        // An end before the upgrade would be one of the request.
+        near.shutdown().await.unwrap();
+        let mut seen = 0;
+        while let Ok(Some(message)) = link.source.recv().await {
+            seen += message.len();
+            envelope(&message);
+        }
+        assert!(seen <= data.len());
+        drop(link);
+        let mut said = Vec::new();
+        near.read_to_end(&mut said).await.unwrap();
+        assert!(
+            said.len() <= data.len() + AROUND,
+            "nobody is answered with more than was asked"
+        );
     });
 }
 
