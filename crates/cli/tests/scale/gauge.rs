@@ -94,10 +94,24 @@ pub(crate) fn written_below(root: u32, name: &str) -> Vec<u64> {
 
 /// Resident memory of a process, in KiB.
 pub(crate) fn resident(pid: u32) -> u64 {
+    status(pid, "VmRSS:")
+}
+
+/// The most resident memory a process had since it was told to [forget](forget_peak), in KiB.
+pub(crate) fn peak(pid: u32) -> u64 {
+    status(pid, "VmHWM:")
+}
+
+/// Makes this process count its [peak] from now on.
+pub(crate) fn forget_peak() -> Result<()> {
+    Ok(std::fs::write("/proc/self/clear_refs", "5")?)
+}
+
+fn status(pid: u32, field: &str) -> u64 {
     std::fs::read_to_string(format!("/proc/{pid}/status"))
         .unwrap_or_default()
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .find_map(|line| line.strip_prefix(field))
         .and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
         .unwrap_or(0)
 }
