@@ -76,6 +76,8 @@ pub(crate) enum Message {
 pub(crate) enum Letter {
     /// A request, to be answered.
     Call(Call),
+    /// A read that has waited for room outside of the loop.
+    Roomy(Reply, ReadParams),
     /// Output up to `ack` is with the consumer; so much more may be sent.
     Credit { ack: u64, window: u64 },
     /// Events go to this connection from now on.
@@ -310,6 +312,10 @@ fn leftover(
     for letter in early {
         match letter {
             Letter::Call(call) => calls.push(call),
+            Letter::Roomy(reply, params) => calls.push(Call {
+                reply,
+                order: Order::Read(params),
+            }),
             Letter::Describe(asked) => drop(asked.send(record.entry())),
             // The session knows the attachment itself; nothing is left to acknowledge or to end.
             Letter::Credit { .. } | Letter::Attach(_) | Letter::Detach | Letter::Quit => {}

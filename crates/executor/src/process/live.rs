@@ -32,6 +32,8 @@ pub(super) struct Live {
     pub(super) again: mpsc::WeakUnboundedSender<Letter>,
     pub(super) stdin: Stdin,
     pub(super) polls: Vec<Poll>,
+    /// Reads that wait for room outside of the loop and come back to it.
+    pub(super) roomless: usize,
     pub(super) attached: Option<Attached>,
     pub(super) credit: Credit,
     kill_at: Option<Instant>,
@@ -75,6 +77,7 @@ impl Live {
             again,
             stdin: Stdin::default(),
             polls: Vec::new(),
+            roomless: 0,
             attached: None,
             credit: Credit::default(),
             kill_at: None,
@@ -133,6 +136,7 @@ impl Live {
         self.record.log.is_closed()
             && self.is_sent()
             && self.polls.is_empty()
+            && self.roomless == 0
             && self.kill_at.is_none()
             && self.killing.is_none()
     }
@@ -189,6 +193,7 @@ impl Live {
     pub(super) fn on_letter(&mut self, letter: Letter) {
         match letter {
             Letter::Call(call) => self.on_call(call),
+            Letter::Roomy(reply, params) => self.on_roomy(reply, params),
             Letter::Credit { ack, window } => self.on_credit(ack, window),
             Letter::Attach(attachment) => self.on_attach(attachment),
             Letter::Detach => self.on_detach(),

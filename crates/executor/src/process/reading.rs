@@ -7,8 +7,8 @@ use mainstay_wire::process::ReadParams;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::Letter;
 use super::live::Live;
-use super::{Call, Letter, Order};
 use crate::outbox::Reply;
 
 /// A read answer above this waits for room in the outbox, so that many of them are not built at once.
@@ -34,6 +34,11 @@ impl Live {
         });
     }
 
+    pub(super) fn on_roomy(&mut self, reply: Reply, params: ReadParams) {
+        self.roomless -= 1;
+        self.on_read(reply, params);
+    }
+
     /// Answers the reads that have something to say or have waited long enough.
     pub(super) fn answer_polls(&mut self) {
         if self.polls.is_empty() {
@@ -53,6 +58,7 @@ impl Live {
             }
             let size = self.record.read_size(&poll.params);
             if size > LARGE_READ && !poll.reply.try_room(size) {
+                self.roomless += 1;
                 wait_for_room(poll, size, self.again.clone());
                 continue;
             }
@@ -70,16 +76,13 @@ fn wait_for_room(poll: Poll, size: usize, again: mpsc::WeakUnboundedSender<Lette
     } = poll;
     tokio::spawn(async move {
         reply.wait_room(size).await;
+        // Without a sender the session has ended: the dropped reply says so.
         if let Some(letters) = again.upgrade() {
             let params = ReadParams {
                 wait_ms: None,
                 ..params
             };
-            // A loop that has ended meanwhile: the dropped reply says so.
-            let _ = letters.send(Letter::Call(Call {
-                reply,
-                order: Order::Read(params),
-            }));
+            let _ = letters.send(Letter::Roomy(reply, params));
         }
     });
 }

@@ -3,6 +3,7 @@
 mod credit;
 mod crowd;
 mod handshake;
+mod lanes;
 mod listener;
 mod reads;
 mod registered;

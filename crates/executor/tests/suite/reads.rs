@@ -144,3 +144,51 @@ async fn lanes_t72_long_polls_hold_up_nobody() -> Result<()> {
     ok(&mut second, "environment/status", json!({})).await?;
     Ok(())
 }
+
+#[tokio::test]
+async fn reads_that_wait_for_room_are_answered_though_their_program_ends_meanwhile() -> Result<()> {
+    const BYTES: usize = 6_000_000;
+    let rig = Rig::start(Config::default().output_log(8 << 20)).await?;
+    let (mut client, _) = rig.session().await?;
+    let (mut observer, _) = rig.session().await?;
+    let fifo = Fifo::new()?;
+    let script = format!(
+        "echo $$; head -c {BYTES} /dev/zero; exec cat {}",
+        fifo.path()
+    );
+    start(&mut client, sh("p", &script)).await?;
+    let mut seen = Vec::new();
+    while seen.iter().filter(|byte| **byte == 0).count() < BYTES {
+        seen.extend(decode(&event(&mut client, "p").await?["params"]["chunk"])?);
+    }
+    let pid = seen.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let pid = std::str::from_utf8(pid)?.parse()?;
+    // One of these answers is all there is room for, and nobody takes it.
+    let mut reads = Vec::new();
+    for _ in 0..2 {
+        reads.push(
+            client
+                .send("process/read", json!({"processId": "p"}))
+                .await?,
+        );
+    }
+    ok(&mut observer, "environment/status", json!({})).await?;
+    fifo.release()?;
+    mainstay_testkit::program::gone(pid, mainstay_testkit::program::HANG).await?;
+    // What the executor does about the exit, it does before it has answered all of these.
+    for _ in 0..50 {
+        ok(&mut observer, "environment/status", json!({})).await?;
+    }
+    for read in reads {
+        let answer = client.answer(read).await?.expect("a log");
+        let bytes: Result<Vec<usize>> = answer["chunks"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|chunk| Ok(decode(&chunk["chunk"])?.len()))
+            .collect();
+        assert!(bytes?.iter().sum::<usize>() > BYTES);
+    }
+    follow(&mut client, "p").await?;
+    Ok(())
+}
