@@ -387,6 +387,7 @@ fn s10_9_audit_records_to_log() {
             && !with("timestamp", &"t".repeat(65))
             && !with("timestamp", "")
     );
+    assert!(with("processId", &"p".repeat(256)) && !with("processId", &"p".repeat(257)));
     assert!(with("scope", "non_domain") && !with("scope", "moon"));
     assert!(with("decision", "ask") && !with("decision", "maybe"));
     assert!(

@@ -357,6 +357,30 @@ mod tests {
     }
 
     #[test]
+    fn is_full_when_one_more_chunk_would_not_fit() {
+        let mut log = Log::new(4 * CHUNK_BYTES);
+        for _ in 0..3 {
+            assert!(!log.is_full());
+            log.output(Stdout, vec![b'x'; CHUNK_BYTES]);
+        }
+        assert!(!log.is_full());
+        log.output(Stderr, b"x".to_vec());
+        assert!(log.is_full());
+        log.release(1, 0..0);
+        assert!(!log.is_full());
+    }
+
+    #[test]
+    fn is_full_at_the_number_of_chunks_too() {
+        let mut log = Log::new(usize::MAX / 2);
+        for stream in [Stdout, Stderr].into_iter().cycle().take(CHUNK_COUNT) {
+            assert!(!log.is_full());
+            log.output(stream, b"x".to_vec());
+        }
+        assert!(log.is_full());
+    }
+
+    #[test]
     fn release_forgets_what_is_acknowledged_and_counts_what_was_sent() {
         let mut log = log();
         for _ in 0..3 {

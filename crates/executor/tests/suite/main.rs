@@ -1,5 +1,6 @@
 //! The executor over loopback sockets, as any client sees it.
 
+mod bounds;
 mod credit;
 mod crowd;
 mod handshake;
