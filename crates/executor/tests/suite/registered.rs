@@ -12,6 +12,7 @@ use mainstay_noise::{Identity, Suite};
 use mainstay_registry::tokens::{Role, Tokens};
 use mainstay_registry::{Registry, TokenSource};
 use mainstay_testkit::fault_proxy::{FaultProxy, Mode};
+use mainstay_testkit::program::HANG;
 use mainstay_testkit::registry_front::{Call, RegistryFront, error};
 use mainstay_wire::registry::{ConnectAnswer, ConnectRequest};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -64,9 +65,7 @@ impl Far {
             "{}/cloud/environment/{ENVIRONMENT}/connect",
             self.front.url()
         );
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(mainstay_link::tls::trusting_nobody()?);
-        let request = client.build()?.post(url).json(&body);
+        let request = http()?.post(url).json(&body);
         let response = request
             .bearer_auth(self.harness_token.expose_secret())
             .send()
@@ -75,21 +74,46 @@ impl Far {
         Ok(Bundle::try_from(answer)?)
     }
 
-    /// A harness's link; tried again while the executor is on its way back.
-    async fn harness(&self, identity: &Identity) -> Result<Harness> {
-        for _ in 0..400 {
-            let attempt = async {
-                let bundle = self.bundle(identity, Suite::HybridIk).await?;
-                let socket = relay::dial(&bundle, &DialOptions::rendezvous()).await?;
-                Ok::<_, anyhow::Error>(relay::harness(socket, identity, &bundle).await?)
-            };
-            match attempt.await {
-                Ok(link) => return Ok(Harness { link, id: 0 }),
-                Err(_) => tokio::time::sleep(Duration::from_millis(25)).await,
+    /// Waits until an executor is registered and connected, as far as the registry has noticed.
+    async fn until_announced(&self) -> Result<()> {
+        let address = self.registry.local_addr();
+        let url = format!("http://{address}/mainstay/environment/{ENVIRONMENT}/registration");
+        let token = self.harness_token.expose_secret();
+        let client = http()?;
+        loop {
+            // No content: it was held for as long as it may be.
+            let response = client.get(&url).bearer_auth(token).send().await?;
+            if response.error_for_status()?.status() == reqwest::StatusCode::OK {
+                return Ok(());
             }
         }
-        anyhow::bail!("no way to the executor")
     }
+
+    /// A harness's link; tried again while the registry has not noticed yet that the executor is away.
+    async fn harness(&self, identity: &Identity) -> Result<Harness> {
+        let tries = async {
+            loop {
+                self.until_announced().await?;
+                let attempt = async {
+                    let bundle = self.bundle(identity, Suite::HybridIk).await?;
+                    let socket = relay::dial(&bundle, &DialOptions::rendezvous()).await?;
+                    Ok::<_, anyhow::Error>(relay::harness(socket, identity, &bundle).await?)
+                };
+                if let Ok(link) = attempt.await {
+                    return Ok(Harness { link, id: 0 });
+                }
+            }
+        };
+        tokio::time::timeout(HANG, tries)
+            .await
+            .context("no way to the executor")?
+    }
+}
+
+fn http() -> Result<reqwest::Client> {
+    let client = reqwest::Client::builder()
+        .tls_backend_preconfigured(mainstay_link::tls::trusting_nobody()?);
+    Ok(client.build()?)
 }
 
 async fn registry(tokens: &Arc<Tokens>, address: SocketAddr) -> Result<Registry> {
