@@ -166,6 +166,7 @@ impl ProcessTable {
                 link: None,
                 candidate: None,
                 touched: Vec::new(),
+                owed: Vec::new(),
                 failed: None,
                 questions: Vec::new(),
                 myself,
@@ -194,6 +195,7 @@ impl Work for ProcessTable {
                     }
                     self.desk.grant();
                 }
+                () = room(self.desk.link.as_ref()), if !self.desk.owed.is_empty() => self.desk.pay(),
             }
             for question in self.desk.questions.drain(..) {
                 // If it cannot be spawned, dropping it is the denial.
@@ -216,6 +218,9 @@ struct Desk {
     candidate: Option<Epoch>,
     /// Processes heard of in the batch at hand.
     touched: Vec<Arc<str>>,
+    /// Processes whose grant found no room on the link. Each is told when there is some: its program may have stopped, and
+    /// then no event of it comes to try again.
+    owed: Vec<Arc<str>>,
     failed: Option<Error>,
     /// Decisions to be started.
     questions: Vec<Policy>,
@@ -304,8 +309,11 @@ impl Desk {
     fn link_up(&mut self, link: LinkRef) {
         self.candidate = None;
         if self.features.credit {
+            self.owed.clear();
             for (id, entry) in self.entries.iter_mut() {
-                entry.regrant(id, &link);
+                if entry.recoverable && !entry.regrant(id, &link) {
+                    self.owed.push(id.clone());
+                }
             }
         }
         self.link = Some(link);
@@ -339,24 +347,39 @@ impl Desk {
 
     /// Grants what has become free, after a batch of events.
     fn grant(&mut self) {
-        for id in self.touched.drain(..) {
-            if self.features.credit
-                && let Some(link) = &self.link
-            {
-                self.entries
-                    .change_named(&id, |entry| entry.grant(&id, link));
-            }
+        for id in std::mem::take(&mut self.touched) {
+            self.tell(id, Entry::grant);
+        }
+    }
+
+    /// Grants what is owed, as far as there is room.
+    fn pay(&mut self) {
+        for id in std::mem::take(&mut self.owed) {
+            self.tell(id, Entry::regrant);
+        }
+    }
+
+    fn tell(&mut self, id: Arc<str>, grant: fn(&mut Entry, &str, &LinkRef) -> bool) {
+        if self.features.credit
+            && let Some(link) = &self.link
+            && self
+                .entries
+                .change_named(&id, |entry| grant(entry, &id, link))
+                == Some(false)
+            && !self.owed.contains(&id)
+        {
+            self.owed.push(id);
         }
     }
 
     fn consumed(&mut self, key: &Key, bytes: usize) {
-        let link = self.link.as_ref().filter(|_| self.features.credit);
-        self.entries.change(key, |entry| {
-            entry.consumed(bytes);
-            if let Some(link) = link {
-                entry.grant(&key.process_id, link);
-            }
-        });
+        if self
+            .entries
+            .change(key, |entry| entry.consumed(bytes))
+            .is_some()
+        {
+            self.tell(key.process_id.clone(), Entry::grant);
+        }
     }
 
     /// Nobody holds the process any more. A peer with credit must still be granted, or its program would stop.
@@ -378,5 +401,13 @@ impl Desk {
     /// Changes a process, unless it is gone.
     fn change(&mut self, key: &Key, change: impl FnOnce(&mut Entry)) {
         self.entries.change(key, change);
+    }
+}
+
+/// Waits until a grant has room on the link, or the link has ended. Cancel-safe.
+async fn room(link: Option<&LinkRef>) {
+    match link {
+        Some(link) => drop(link.control().reserve().await),
+        None => std::future::pending().await,
     }
 }

@@ -12,6 +12,7 @@ use mainstay_wire::limits::CREDIT_INITIAL_WINDOW;
 use mainstay_wire::process::ReadAnswer;
 use mainstay_wire::{Notice, envelope};
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::watch;
 
 use crate::config::{Config, OnSlow};
@@ -304,36 +305,37 @@ impl Entry {
         self.waiting -= unread;
     }
 
-    /// Tells the executor how much it may send, when enough has become free to be worth a message.
-    pub(super) fn grant(&mut self, process_id: &str, link: &LinkRef) {
+    /// Tells the executor how much it may send, when enough has become free to be worth a message. `false`: the link has
+    /// no room for that message now.
+    pub(super) fn grant(&mut self, process_id: &str, link: &LinkRef) -> bool {
         let free = self.window.saturating_sub(self.waiting);
-        if !self.is_over() && free >= self.granted + self.window / 4 {
-            self.send_grant(process_id, link, free);
-        }
+        let worth_it = free >= self.granted + self.window / 4;
+        self.is_over() || !worth_it || self.send_grant(process_id, link, free)
     }
 
-    /// The first grant on a new link: the executor starts from what it remembers.
-    pub(super) fn regrant(&mut self, process_id: &str, link: &LinkRef) {
-        if self.recoverable && !self.is_over() {
-            let free = self.window.saturating_sub(self.waiting);
-            self.send_grant(process_id, link, free);
-        }
+    /// A grant whatever was granted before: the first one on a new link, where the executor starts from what it
+    /// remembers, and one that is owed. Returns as [`grant`](Self::grant).
+    pub(super) fn regrant(&mut self, process_id: &str, link: &LinkRef) -> bool {
+        let free = self.window.saturating_sub(self.waiting);
+        self.is_over() || self.send_grant(process_id, link, free)
     }
 
-    fn send_grant(&mut self, process_id: &str, link: &LinkRef, window: usize) {
+    fn send_grant(&mut self, process_id: &str, link: &LinkRef, window: usize) -> bool {
         let params = CreditParams {
             process_id: process_id.to_owned(),
             ack_seq: self.sequencer.last(),
             // A window of a machine's memory fits in 64 bits.
             window: window as u64,
         };
-        // A full control lane means that the link is about to be written or to end: the next event tries again.
-        if link
-            .control()
-            .try_send(envelope::notification(Credit::METHOD, &params))
-            .is_ok()
-        {
-            self.granted = window;
+        let grant = envelope::notification(Credit::METHOD, &params);
+        match link.control().try_send(grant) {
+            Ok(()) => {
+                self.granted = window;
+                true
+            }
+            Err(TrySendError::Full(_)) => false,
+            // The next link begins with a grant.
+            Err(TrySendError::Closed(_)) => true,
         }
     }
 }

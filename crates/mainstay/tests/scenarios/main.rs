@@ -4,6 +4,7 @@ mod audit;
 mod bodies;
 mod calls;
 mod cancelling;
+mod credit;
 mod deciding;
 mod files;
 mod hosts;
