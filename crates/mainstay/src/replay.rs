@@ -1,10 +1,14 @@
 //! Replay: after a resume, catches up with every process on a link that nobody else can use yet (`session.md` 8.4),
 //! all of them pipelined (W9).
 //!
-//! A [worker](crate::worker) of the supervisor's; ends with one `ReplayDone`, an error only if the transport closed.
+//! A [worker](crate::worker) of the supervisor's; ends with one `ReplayDone`, an error only if the transport closed or
+//! said nothing for too long.
+
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use mainstay_session::ids::RecoveryId;
+use mainstay_wire::Call;
 use mainstay_wire::process::{Read, ReadAnswer, ReadParams, Terminate, TerminateParams};
 use ractor::ActorRef;
 use tokio::sync::{mpsc, oneshot};
@@ -31,6 +35,8 @@ pub(crate) struct Replay {
     pub(crate) table: mpsc::UnboundedSender<ToTable>,
     /// Whether the peer keeps everything that is not acknowledged: then its logs are large, and read in pages.
     pub(crate) paged: bool,
+    /// How long one answer may take.
+    pub(crate) limit: Duration,
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
 }
 
@@ -83,7 +89,7 @@ impl Replay {
             process_id: key.process_id.to_string(),
             grace_ms: None,
         };
-        match call::call::<Terminate>(&self.link, &self.gate, Lane::Cleanup, &terminate).await {
+        match self.call::<Terminate>(Lane::Cleanup, &terminate).await {
             Err(error) if error.is_transport_closed() => return Err(error),
             // Whatever else it says: the process is given up.
             Ok(_) | Err(_) => {}
@@ -138,6 +144,18 @@ impl Replay {
             max_bytes,
             wait_ms: Some(0),
         };
-        call::call::<Read>(&self.link, &self.gate, Lane::Regular, &params).await
+        self.call::<Read>(Lane::Regular, &params).await
+    }
+
+    /// A call whose answer is due at once: a link without one is as good as closed.
+    async fn call<C: Call>(&self, lane: Lane, params: &C::Params) -> Result<C::Answer, Error> {
+        let calling = call::call::<C>(&self.link, &self.gate, lane, params);
+        match tokio::time::timeout(self.limit, calling).await {
+            Ok(result) => result,
+            Err(_) => {
+                let text = format!("no answer to {} within {:?}", C::METHOD, self.limit);
+                Err(Error::disconnected(text, Delivery::Unknown))
+            }
+        }
     }
 }

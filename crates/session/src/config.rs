@@ -111,6 +111,9 @@ pub struct Config {
     pub offline_deadline: Duration,
     /// `environment/info`: 30 s.
     pub info_timeout: Duration,
+    /// One answer of a replay, which is due at once: 30 s. A link that went silent would otherwise use up the recovery's
+    /// whole deadline (ours).
+    pub replay_timeout: Duration,
     /// `environment/status`: 10 s.
     pub status_timeout: Duration,
     /// How long a capability discovery waits for its one repetition: 8 s.
@@ -147,6 +150,7 @@ impl Default for Config {
             lookup_retries: 4,
             offline_deadline: Duration::from_secs(300),
             info_timeout: Duration::from_secs(30),
+            replay_timeout: Duration::from_secs(30),
             status_timeout: Duration::from_secs(10),
             discovery_replay_wait: Duration::from_secs(8),
             largest_event: 1 << 20,

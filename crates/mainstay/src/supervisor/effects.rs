@@ -49,6 +49,7 @@ impl State {
                         gate: entry.session.line().gate().clone(),
                         table: entry.table.clone(),
                         paged: entry.session.features().credit,
+                        limit: self.setup.config.session.replay_timeout,
                         supervisor: myself.clone(),
                     };
                     let span = self.operations.step(Op::Recovery(recovery));

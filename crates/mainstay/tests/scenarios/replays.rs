@@ -1,8 +1,9 @@
 //! Resumes, and what their replay makes of the output that was missed (`session.md` 5.3, 8.3, 8.4).
 
 use futures_util::StreamExt;
-use mainstay::{Config, Exit, ExitStatus, Process, ProcessEvent};
+use mainstay::{Config, ConnState, Environment, Exit, ExitStatus, Process, ProcessEvent};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::script::{Peer, base64};
 
@@ -186,4 +187,36 @@ async fn a20_a_pending_exit_gets_the_sandbox_flag_of_the_replay() {
         ProcessEvent::Closed,
     ];
     assert_eq!(all(&mut process).await, expected);
+}
+
+/// As [`Peer::resume`], on a link in memory.
+async fn resume_in_memory(environment: &Environment) -> Peer {
+    let (near, mut peer) = Peer::in_memory();
+    let claim = environment.claim_replacement().await.unwrap();
+    claim.replace(near).await.unwrap();
+    assert_eq!(peer.initialize("session-1", json!({})).await, "session-1");
+    peer
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_without_an_answer_costs_its_link_and_not_the_session() {
+    let (environment, session, mut peer) =
+        Peer::session_on(Peer::in_memory(), Environment::builder(), json!({})).await;
+    let mut process = peer.start(&environment, "p").await;
+    drop(peer);
+    let mut silent = resume_in_memory(&environment).await;
+    silent.expect("process/read").await;
+    let asked = Instant::now();
+    assert!(silent.next().await.is_none(), "the link is closed");
+    assert_eq!(asked.elapsed().as_secs(), 30);
+    assert!(session.failure().is_none());
+    assert_eq!(environment.state(), ConnState::Recovering);
+
+    let mut peer = resume_in_memory(&environment).await;
+    let read = peer.expect("process/read").await;
+    assert_eq!(read.params["afterSeq"], 0);
+    peer.answer(&read.id, answer(&[(1, "one")], 2)).await;
+    peer.settle(&session).await;
+    let mut events = process.events();
+    assert_eq!(events.next().await.unwrap(), output("one"));
 }
