@@ -112,6 +112,8 @@ pub struct Counters {
     pub open: u64,
     /// Connections cut, by plan or by command.
     pub cut: u64,
+    /// Those of them that were cut in silence.
+    pub silenced: u64,
     /// Connections that one of the two ends closed.
     pub ended: u64,
     /// Connections whose target could not be reached.

@@ -4,7 +4,7 @@
 //! ```text
 //! load: echoes, numbers, mutations, callers ──► environment ──► fault proxy ──► (relay ──►) executor
 //!                                                  ▲                ▲
-//!                                  refresh ────────┘                └──── cuts: a seed's bytes, RST or FIN
+//!                                  refresh ────────┘                └──── cuts: a seed's bytes; RST, FIN or silence
 //! ```
 //!
 //! `MAINSTAY_TEST_ALL=1` plays a thousand cuts and forty replacements; the default is a sample of them.
@@ -24,8 +24,13 @@ use tokio::time::{Instant, timeout};
 
 use load::{Load, Losses};
 
-/// From the order to stop to the end of every worker: a waiter that nobody answers fails the test here.
+/// From the order to stop to the end of every worker, and for each replacement: a waiter that nobody answers fails the
+/// test here.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long the client trusts a link that says nothing: what notices that a connection is half-open. Many times what an
+/// answer takes; a live link that is slower only costs a recovery more.
+const TRUST: Duration = Duration::from_secs(1);
 
 /// The whole number of `MAINSTAY_TEST_ALL=1`, else the sample.
 fn amount(sample: u64, whole: u64) -> u64 {
@@ -43,11 +48,23 @@ fn plan(seed: &mut Seed, cuts: u64) -> Plan {
         1..=3 => Plan::cut_after_bytes(Counted::Both, 50_000..=500_000),
         _ => Plan::cut_after(Duration::from_millis(20)..=Duration::from_millis(150)),
     };
-    let mode = match seed.within(&(0..=1)) {
-        0 => Mode::Abort,
+    let mode = match seed.within(&(0..=4)) {
+        0 => Mode::Silence,
+        1..=2 => Mode::Abort,
         _ => Mode::Close,
     };
     plan.with_mode(mode).at_most(cuts)
+}
+
+/// A client that notices within [`TRUST`] that a link is half-open.
+fn distrustful() -> mainstay::Config {
+    let mut config = mainstay::Config::default();
+    config.session.connect_timeout = TRUST;
+    config.session.initialize_timeout = TRUST;
+    config.session.info_timeout = TRUST;
+    config.session.replay_timeout = TRUST;
+    config.session.status_timeout = TRUST;
+    config
 }
 
 /// Cuts until `cuts` connections are cut; returns the times from a cut to the next answered call.
@@ -58,7 +75,7 @@ async fn cut(
     cuts: u64,
 ) -> Vec<Duration> {
     proxy.set_plan(plan(&mut seed, cuts));
-    proxy.cut(Mode::Abort);
+    proxy.cut(Mode::Silence);
     // Drawn again with every cut, so that no recovery meets short connections only.
     let drawing = async {
         let mut seen = 0;
@@ -98,6 +115,7 @@ async fn random_cuts_under_load_lose_and_repeat_nothing() {
     let target = url.trim_start_matches("ws://").parse().unwrap();
     let proxy = FaultProxy::transparent(target).await.unwrap();
     let environment = Environment::builder()
+        .config(distrustful())
         .url(proxy.url("ws"))
         .spawn()
         .await
@@ -113,9 +131,11 @@ async fn random_cuts_under_load_lose_and_repeat_nothing() {
 
     assert!(environment.session().await.unwrap().is_same(&session));
     assert!(session.failure().is_none());
+    let counters = proxy.counters();
     println!(
-        "{} cuts in {:?}: {report}; median gap of a resume {:?}",
-        proxy.counters().cut,
+        "{} cuts, {} of them silent, in {:?}: {report}; median gap of a resume {:?}",
+        counters.cut,
+        counters.silenced,
         began.elapsed(),
         median(&mut gaps)
     );
@@ -173,7 +193,7 @@ async fn planned_replacements_and_cuts_under_load_keep_the_generations_apart() {
         .await
         .unwrap();
     let mut current = executor(&rig, &proxy).await;
-    let environment = rig.environment().await;
+    let environment = rig.builder().config(distrustful()).spawn().await.unwrap();
     environment.session().await.unwrap();
 
     let load = Load::start(&environment, Losses::WithTheSession);
@@ -183,7 +203,10 @@ async fn planned_replacements_and_cuts_under_load_keep_the_generations_apart() {
         for number in 1..=replacements {
             let due = number * cuts / (replacements + 1);
             proxy.until(|counters| counters.cut >= due).await;
-            replace(&environment, &rig, &proxy, &mut current).await;
+            let replacing = replace(&environment, &rig, &proxy, &mut current);
+            timeout(ANSWERED_WITHIN, replacing)
+                .await
+                .expect("a replacement did not end");
         }
     };
     let (mut resumes, ()) = tokio::join!(cutting, replacing);
@@ -192,9 +215,11 @@ async fn planned_replacements_and_cuts_under_load_keep_the_generations_apart() {
         .expect("a waiter was not answered");
 
     assert!(report.changes.len() as u64 >= replacements);
+    let counters = proxy.counters();
     println!(
-        "{replacements} replacements and {} cuts in {:?}: {report}; median gap of a replacement {:?}, of a resume {:?}",
-        proxy.counters().cut,
+        "{replacements} replacements and {} cuts, {} of them silent, in {:?}: {report}; median gap of a replacement {:?}, of a resume {:?}",
+        counters.cut,
+        counters.silenced,
         began.elapsed(),
         median(&mut report.changes),
         median(&mut resumes)

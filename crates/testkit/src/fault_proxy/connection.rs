@@ -112,6 +112,7 @@ pub(super) async fn forward(
             counters.send_modify(|c| {
                 c.open -= 1;
                 c.cut += 1;
+                c.silenced += u64::from(mode == Mode::Silence);
             });
             if let Some((client, target)) = held {
                 silence(client, Some(target), cut).await;
