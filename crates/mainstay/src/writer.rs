@@ -111,8 +111,8 @@ async fn write_all(work: &mut Writer) -> Result<(), LinkError> {
             // Before the queues: one that is never empty must not keep the ping from leaving.
             alive = work.sink.keepalive() => alive?,
             Some(message) = control.recv() => work.sink.send(message).await?,
-            call = next(&work.slots.reserved, reserved) => write_call(&mut work.sink, &work.link, &work.slots, call).await?,
-            call = next(&work.slots.regular, regular) => write_call(&mut work.sink, &work.link, &work.slots, call).await?,
+            call = next(&work.slots.reserved, reserved) => work.call(call).await?,
+            call = next(&work.slots.regular, regular) => work.call(call).await?,
         }
         drain(work).await?;
         work.sink.flush().await?;
@@ -121,24 +121,37 @@ async fn write_all(work: &mut Writer) -> Result<(), LinkError> {
 
 /// Feeds what is already queued, so that one flush carries many messages.
 async fn drain(work: &mut Writer) -> Result<(), LinkError> {
-    let WriterEnds {
-        regular,
-        reserved,
-        control,
-        ..
-    } = &mut work.ends;
     for _ in 0..BATCH {
+        let WriterEnds {
+            regular,
+            reserved,
+            control,
+            ..
+        } = &mut work.ends;
         if let Ok(message) = control.try_recv() {
             work.sink.send(message).await?;
         } else if let Some(call) = try_next(&work.slots.reserved, reserved) {
-            write_call(&mut work.sink, &work.link, &work.slots, call).await?;
+            work.call(call).await?;
         } else if let Some(call) = try_next(&work.slots.regular, regular) {
-            write_call(&mut work.sink, &work.link, &work.slots, call).await?;
+            work.call(call).await?;
         } else {
             break;
         }
     }
     Ok(())
+}
+
+impl Writer {
+    /// Writes a call behind the messages that were queued before it: it may be the first one, queued behind
+    /// `initialized` just after the queue of messages was found empty.
+    async fn call(&mut self, call: QueuedCall) -> Result<(), LinkError> {
+        for _ in 0..self.ends.control.len() {
+            if let Ok(message) = self.ends.control.try_recv() {
+                self.sink.send(message).await?;
+            }
+        }
+        write_call(&mut self.sink, &self.link, &self.slots, call).await
+    }
 }
 
 /// The next call of a lane, once a wire slot is free. Cancel-safe: a slot is only lost to a written call.
@@ -177,5 +190,61 @@ async fn write_call(
         // Callers test the length themselves, so only a transport with a smaller bound comes here; the link lives.
         Err(LinkError::TooLong { .. }) => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_session::ids::Epoch;
+    use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+    use super::*;
+    use crate::marks::{self, Written};
+    use crate::supervisor;
+    use crate::telemetry::Tracing;
+
+    /// A supervisor that hears nothing.
+    struct Deaf;
+
+    impl Actor for Deaf {
+        type Msg = supervisor::Msg;
+        type State = ();
+        type Arguments = ();
+
+        async fn pre_start(
+            &self,
+            _: ActorRef<supervisor::Msg>,
+            (): (),
+        ) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_queued_before_a_call_is_written_before_it() {
+        let (deaf, _) = Actor::spawn(None, Deaf, ()).await.unwrap();
+        let (link, _reader, ends) = LinkRef::new(Epoch(1), Tracing::default(), deaf.clone());
+        let (near, mut far) = mainstay_link::pair();
+        let mut writer = Writer {
+            sink: near.sink,
+            ends,
+            link: link.clone(),
+            slots: WireSlots::direct(),
+        };
+        // The Writer has found its queue of messages empty and waits for a call: both come now.
+        link.control().send("initialized".into()).await.unwrap();
+        let (_keeper, gate) = marks::gate();
+        let call = QueuedCall {
+            lane: Lane::Regular,
+            frame: "call".into(),
+            written: Written::default(),
+            gate,
+            _room: link.room().clone().acquire_owned().await.unwrap(),
+        };
+        writer.call(call).await.unwrap();
+        for expected in ["initialized", "call"] {
+            assert_eq!(far.source.recv().await.unwrap().unwrap(), expected);
+        }
+        deaf.kill();
     }
 }
