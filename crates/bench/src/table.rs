@@ -13,8 +13,8 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// Digits after the point.
     pub(crate) digits: usize,
-    /// Whether the 95th percentile stands beside the median.
-    pub(crate) tail: bool,
+    /// The percentile that stands beside the median.
+    pub(crate) tail: Option<f64>,
 }
 
 /// Rows by columns; the first column is the one the others are compared with.
@@ -54,7 +54,10 @@ impl<const ROWS: usize> Table<ROWS> {
         text += &format!("\n|---|{}\n", "---|".repeat(self.columns.len()));
         for (number, row) in self.rows.iter().enumerate() {
             text += &format!("| {}: median", row.name);
-            text += if row.tail { " (p95) |" } else { " |" };
+            text += &match row.tail {
+                Some(percent) => format!(" (p{percent}) |"),
+                None => " |".to_owned(),
+            };
             let base = self
                 .columns
                 .first()
@@ -62,8 +65,8 @@ impl<const ROWS: usize> Table<ROWS> {
             for (place, (_, samples)) in self.columns.iter().enumerate() {
                 let (samples, digits) = (&samples[number], row.digits);
                 text += &format!(" {:.digits$}", samples.median());
-                if row.tail {
-                    text += &format!(" ({:.digits$})", samples.quantile(0.95));
+                if let Some(percent) = row.tail {
+                    text += &format!(" ({:.digits$})", samples.quantile(percent / 100.0));
                 }
                 if place > 0 {
                     text += &format!(", ×{:.2}", samples.median() / base);
