@@ -55,6 +55,8 @@ pub(crate) struct Progress {
     pub(crate) exited: Option<ExitStatus>,
     /// How it ended, once nothing more will come.
     pub(crate) end: Option<Exit>,
+    /// The highest event there was, one more after a failure (8.3); set before `end`.
+    pub(crate) wake: u64,
 }
 
 /// The sequencer's ends.

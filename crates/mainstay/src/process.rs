@@ -197,9 +197,9 @@ impl Process {
         max_bytes: Option<u64>,
         wait: Duration,
     ) -> Result<ReadAnswer, Error> {
-        let lost = |error: &Error| ReadAnswer {
+        let lost = |progress: &Progress, error: &Error| ReadAnswer {
             chunks: Vec::new(),
-            next_seq: after_seq.saturating_add(1),
+            next_seq: progress.wake.saturating_add(1),
             exited: true,
             exit_code: None,
             closed: true,
@@ -207,8 +207,9 @@ impl Process {
             sandbox_denied: false,
             mainstay_first_seq: None,
         };
-        if let Some(Exit::Lost(error)) = &self.progress.borrow().end {
-            return Ok(lost(error));
+        let progress = self.progress.borrow().clone();
+        if let Some(Exit::Lost(error)) = &progress.end {
+            return Ok(lost(&progress, error));
         }
         let params = ReadParams {
             process_id: self.id().to_owned(),
@@ -219,7 +220,11 @@ impl Process {
         let line = self.session.line();
         match line.insist::<Read>(self.session.mode(), &params).await {
             Err(error) if error.is_transport_closed() && line.failure().is_some() => {
-                Ok(lost(&error))
+                // The table hears of it in the same step.
+                let mut progress = self.progress.clone();
+                let _ = progress.wait_for(|progress| progress.end.is_some()).await;
+                let progress = progress.borrow().clone();
+                Ok(lost(&progress, &error))
             }
             other => other,
         }

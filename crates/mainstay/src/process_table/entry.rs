@@ -294,6 +294,12 @@ impl Entry {
         if matches!(what, PieceKind::Closed) && self.sequencer.exited() {
             self.record(CancelCause::ProcessFinished);
         }
+        if self.is_over() {
+            let wake = self.sequencer.wake();
+            self.outlets
+                .progress
+                .send_modify(|progress| progress.wake = wake);
+        }
         self.tell_missed();
         self.ordinal += 1;
         let piece = Piece {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use mainstay::ErrorKind;
 use serde_json::json;
 
@@ -35,9 +36,27 @@ async fn a9_without_write_streaming_nothing_is_sent_and_reading_says_so() {
 async fn a_lost_process_answers_reads_with_its_failure() {
     let (environment, _session, mut peer) = Peer::session(json!({})).await;
     let mut process = peer.start(&environment, "p").await;
-    environment.shutdown().await;
+    let mut events = process.events();
+    peer.output("p", 1, "one").await;
+    events.next().await.unwrap();
+    let asked = {
+        let read = process.read_log(1, None, Duration::from_secs(60));
+        tokio::pin!(read);
+        tokio::select! {
+            asked = peer.expect("process/read") => {
+                assert_eq!(asked.params["afterSeq"], 1);
+            }
+            answer = &mut read => panic!("{answer:?}"),
+        }
+        environment.shutdown().await;
+        read.await.unwrap()
+    };
     process.wait().await;
-    let answer = process.read_log(7, None, Duration::ZERO).await.unwrap();
-    assert!(answer.closed && answer.exited && answer.failure.is_some());
-    assert_eq!((answer.exit_code, answer.chunks.len()), (None, 0));
+    let later = process.read_log(7, None, Duration::ZERO).await.unwrap();
+    for answer in [asked, later] {
+        assert!(answer.closed && answer.exited && answer.failure.is_some());
+        assert_eq!((answer.exit_code, answer.chunks.len()), (None, 0));
+        // One event, and the failure.
+        assert_eq!(answer.next_seq, 3);
+    }
 }
