@@ -3,6 +3,7 @@
 mod bounds;
 mod credit;
 mod crowd;
+mod far;
 mod handshake;
 mod lanes;
 mod listener;
