@@ -25,7 +25,8 @@ use crate::peer::Peer;
 use crate::root;
 use crate::shared::Shared;
 
-/// After our close frame, the time a peer has to answer with its own and so to have read everything before it.
+/// After our close frame, the time a peer has to answer with its own and so to have read everything before it; after
+/// the peer's last message, the time it has to take its answers.
 const LINGER: Duration = Duration::from_secs(1);
 
 static IDS: AtomicU64 = AtomicU64::new(0);
@@ -144,7 +145,14 @@ async fn converse(arguments: Arguments) {
                         break Some(close);
                     }
                 }
-                Ok(None) => return,
+                // A peer that has said everything may still listen: what was answered is written.
+                Ok(None) => {
+                    drop(desk);
+                    outbox.close(Close::normal());
+                    drop(outbox);
+                    let _ = timeout(LINGER, writer).await;
+                    return;
+                }
                 Err(LinkError::TooLong { size, limit }) => {
                     break Some(Close::new(1009, format!("message of {size} bytes, the limit is {limit}")));
                 }
