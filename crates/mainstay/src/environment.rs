@@ -14,7 +14,8 @@ use tokio::sync::{oneshot, watch};
 use crate::builder::Builder;
 use crate::call;
 use crate::claim::ReplacementClaim;
-use crate::command::Command;
+use crate::command::{Command, Sandbox};
+use crate::discovery::{CapabilityRoot, ConfigQuery, ConfigReadAnswer, Inventory, RootAnswer};
 use crate::error::{Delivery, Error};
 use crate::exec;
 use crate::files::Files;
@@ -178,6 +179,33 @@ impl Environment {
     /// As [`session`](Self::session) and the call.
     pub async fn info(&self) -> Result<EnvironmentInfo, Error> {
         self.session().await?.info().await
+    }
+
+    /// Skills and plugins of the executor's machine: [`Session::discover`] on the current session.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session) and the call.
+    pub async fn discover(&self, cwd: &str, sandbox: Option<Sandbox>) -> Result<Inventory, Error> {
+        self.session().await?.discover(cwd, sandbox).await
+    }
+
+    /// What is in given directories: [`Session::discover_roots`] on the current session.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session) and the call.
+    pub async fn discover_roots(
+        &self,
+        roots: impl IntoIterator<Item = CapabilityRoot>,
+    ) -> Result<Vec<RootAnswer>, Error> {
+        self.session().await?.discover_roots(roots).await
+    }
+
+    /// Parts of the executor's configuration: [`Session::read_config`] on the current session.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session) and the call.
+    pub async fn read_config(&self, query: ConfigQuery) -> Result<ConfigReadAnswer, Error> {
+        self.session().await?.read_config(query).await
     }
 
     /// Connects in the background.

@@ -19,6 +19,8 @@ pub(crate) struct Features {
     pub(crate) end_session: bool,
     pub(crate) process_list: bool,
     pub(crate) write_streaming: bool,
+    pub(crate) discovery_sandbox: bool,
+    pub(crate) watch_missing: bool,
     /// How long it says it keeps a detached session.
     pub(crate) retention: Option<Duration>,
     /// Its version; the reference's tells how long it keeps a detached session.
@@ -43,6 +45,8 @@ impl Features {
             end_session: has(capability::END_SESSION),
             process_list: has(capability::PROCESS_LIST),
             write_streaming: has("fileWriteStreaming"),
+            discovery_sandbox: has("capabilityDiscoverySandbox"),
+            watch_missing: has("fsWatchMissing"),
             retention: info
                 .capabilities
                 .number(capability::RETENTION_MS)

@@ -1,6 +1,7 @@
 //! Files of the executor's machine (`environment.md` 6). Every call is sent once; nothing is retried.
 
 mod handle;
+mod missing;
 
 use bytes::Bytes;
 use mainstay_wire::base64::LateBase64;
@@ -14,6 +15,7 @@ pub use mainstay_wire::fs::{
 };
 
 pub use handle::{FileReader, FileWriter};
+pub use missing::{MissingWatch, WatchEnd};
 
 use crate::environment::Environment;
 use crate::error::Error;
@@ -233,6 +235,29 @@ impl Files {
             sandbox: None,
         };
         call::<fs::Copy>(&session, params).await.map(|_| ())
+    }
+
+    /// Asks to be told when one of `missing` (1 to 64 paths) may exist, or `present` is changed or removed. `None`: one
+    /// exists already, or `present` does not, so look again. A link has one watch: a new one replaces it.
+    ///
+    /// # Errors
+    /// The executor does not announce `fsWatchMissing`, or there are too many paths: nothing is sent then. Else as the
+    /// call.
+    pub async fn watch_missing(
+        &self,
+        missing: &[&str],
+        present: Option<&str>,
+    ) -> Result<Option<MissingWatch>, Error> {
+        let session = self.environment.session().await?;
+        let mut paths = Vec::new();
+        for path in missing {
+            paths.push(paths::resolve(&session, Some(path)).await?);
+        }
+        let present = match present {
+            Some(path) => Some(paths::resolve(&session, Some(path)).await?),
+            None => None,
+        };
+        MissingWatch::set(&session, paths, present).await
     }
 
     async fn at(&self, path: &str) -> Result<(Session, PathUri), Error> {

@@ -7,6 +7,7 @@ use mainstay_session::event::Fault;
 use mainstay_session::sequence::Fact;
 use mainstay_wire::Notice;
 use mainstay_wire::envelope::{self, Message, Notification, RequestId};
+use mainstay_wire::fs::MissingChanged;
 use mainstay_wire::http::{BodyDelta, BodyDeltaParams};
 use mainstay_wire::limits::{
     CLIENT_INBOUND_BULK_NOTICE, CLIENT_INBOUND_OTHER, CLIENT_INBOUND_REQUEST, HTTP_DELTA,
@@ -35,6 +36,8 @@ pub(crate) enum Inbound<'a> {
     Process(ProcessNotice),
     Body(BodyDeltaParams),
     Audit(PolicyDecisionParams),
+    /// The watch of this id has fired.
+    MissingChanged(u64),
     Request {
         id: RequestId,
         method: Cow<'a, str>,
@@ -147,6 +150,15 @@ fn notice<'a>(frame: &Bytes, notification: &Notification<'_>) -> Result<Inbound<
             Ok(notification
                 .params::<PolicyDecision>()
                 .map_or(Inbound::Nothing, Inbound::Audit))
+        }
+        MissingChanged::METHOD => {
+            at_most(frame, CLIENT_INBOUND_OTHER, "notification")?;
+            // A hint is dropped, never refused.
+            Ok(notification
+                .params::<MissingChanged>()
+                .map_or(Inbound::Nothing, |fired| {
+                    Inbound::MissingChanged(fired.watch_id)
+                }))
         }
         _ => {
             at_most(frame, CLIENT_INBOUND_OTHER, "notification")?;

@@ -30,6 +30,7 @@ mod claim;
 mod command;
 mod config;
 mod dialling;
+mod discovery;
 mod environment;
 mod error;
 mod exec;
@@ -71,11 +72,14 @@ pub use builder::Builder;
 pub use claim::ReplacementClaim;
 pub use command::{Command, EnvInherit, Sandbox, TtySize};
 pub use config::{Config, OnSlow};
+pub use discovery::{
+    CapabilityRoot, ConfigQuery, ConfigReadAnswer, Inventory, Plugin, RootAnswer, Skill,
+};
 pub use environment::{ConnState, Environment, Provisioning, Readiness, Snapshot};
 pub use error::{Delivery, Denial, DialFailure, Error, ErrorKind, Missing, RequestFailure};
 pub use files::{
-    DirectoryEntry, FileMetadata, FileReader, FileWriter, Files, WalkAnswer, WalkEntry, WalkError,
-    WalkKind, WalkOptions,
+    DirectoryEntry, FileMetadata, FileReader, FileWriter, Files, MissingWatch, WalkAnswer,
+    WalkEntry, WalkError, WalkKind, WalkOptions, WatchEnd,
 };
 pub use http::{BodyStream, HttpRequest, HttpResponse, HttpStream, RedirectPolicy};
 pub use mainstay_link::Link;

@@ -125,6 +125,7 @@ struct Shared {
     closed: Closed,
     close: watch::Sender<Option<CloseRequest>>,
     next_id: AtomicI64,
+    watches: watch::Sender<Watches>,
     calls: Arc<Semaphore>,
     cleanup: Arc<Semaphore>,
     probes: Arc<Semaphore>,
@@ -135,6 +136,15 @@ struct Shared {
     control: mpsc::Sender<String>,
     tracing: Tracing,
     supervisor: ActorRef<supervisor::Msg>,
+}
+
+/// The ids of a link's watches for missing paths, from 1 upwards.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watches {
+    /// The highest one given out.
+    pub(crate) taken: u64,
+    /// The highest one that has fired.
+    pub(crate) fired: u64,
 }
 
 /// The Reader's ends of a link's queues.
@@ -172,6 +182,7 @@ impl LinkRef {
             closed: Closed::default(),
             close,
             next_id: AtomicI64::new(1),
+            watches: watch::Sender::default(),
             calls: Arc::new(Semaphore::new(CALLS)),
             cleanup: Arc::new(Semaphore::new(CLEANUP_CALLS)),
             probes: Arc::new(Semaphore::new(PROBE_CALLS)),
@@ -238,6 +249,27 @@ impl LinkRef {
     /// Integers from 1 upwards.
     pub(crate) fn next_id(&self) -> i64 {
         self.0.next_id.fetch_add(1, Relaxed)
+    }
+
+    /// The id of a new watch; ends the one before it.
+    pub(crate) fn next_watch(&self) -> u64 {
+        let mut id = 0;
+        self.0.watches.send_modify(|known| {
+            known.taken += 1;
+            id = known.taken;
+        });
+        id
+    }
+
+    /// The executor says that a watch has fired.
+    pub(crate) fn watch_fired(&self, id: u64) {
+        self.0
+            .watches
+            .send_modify(|known| known.fired = known.fired.max(id));
+    }
+
+    pub(crate) fn watches(&self) -> watch::Receiver<Watches> {
+        self.0.watches.subscribe()
     }
 
     pub(crate) fn calls(&self) -> &Arc<Semaphore> {

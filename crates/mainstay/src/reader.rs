@@ -219,6 +219,10 @@ impl Desk {
             Inbound::Process(notice) => Some(Onward::Event(LinkEvent::Process(notice))),
             Inbound::Audit(record) => Some(Onward::Event(LinkEvent::Audit(record))),
             Inbound::Body(delta) => Some(Onward::Body(delta)),
+            Inbound::MissingChanged(id) => {
+                self.link.watch_fired(id);
+                None
+            }
             Inbound::Nothing => None,
             Inbound::Request { id, method, params } => Some(self.request(id, &method, params)?),
         })

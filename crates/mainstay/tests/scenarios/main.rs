@@ -6,6 +6,7 @@ mod calls;
 mod cancelling;
 mod credit;
 mod deciding;
+mod discovery;
 mod files;
 mod hosts;
 mod once;
