@@ -72,14 +72,15 @@ fn capabilities(config: &Config) -> Capabilities {
 }
 
 /// The bits of 0.171.0. There is no sandbox and no process network proxy yet, and a shell snapshot is accepted but not
-/// used.
+/// used. Discovery keeps to its sandbox object nevertheless: it only reads, and fails where it may not. Without that bit
+/// the reference's client looks for no skills in a read-only thread.
 const REFERENCE_BITS: [(&str, bool); 16] = [
     ("networkProxyLaunch", false),
     ("networkProxyReviewDomains", false),
     ("networkProxyTransparentTcp", false),
     ("credentialMasking", false),
     ("credentialMaskingCustomProviders", false),
-    ("capabilityDiscoverySandbox", false),
+    ("capabilityDiscoverySandbox", true),
     ("fsWatchMissing", true),
     ("capabilityDiscoveryV2", true),
     ("environmentConfigRead", true),
@@ -140,6 +141,7 @@ mod tests {
         assert!(info["providerId"].as_str().unwrap().starts_with("sha256:"));
         assert!(info["tempDir"].as_str().unwrap().starts_with("file:///"));
         assert_eq!(info["capabilities"]["fsWatchMissing"], true);
+        assert_eq!(info["capabilities"]["capabilityDiscoverySandbox"], true);
         assert_eq!(info["capabilities"]["networkProxyLaunch"], false);
         assert_eq!(info["capabilities"]["mainstayRetentionMs"], 80_000);
         assert_eq!(info["capabilities"].as_object().unwrap().len(), 16 + 11 + 1);

@@ -157,6 +157,8 @@ async fn t52_what_cannot_be_watched() {
         assert!(!c.watch(&["none", missing], None).await, "{missing}");
     }
     assert!(!c.watch(&["none"], Some("none")).await);
+    // What it leads to could change unseen.
+    assert!(!c.watch(&["none"], Some("link")).await);
     assert!(!c.watch(&[], Some("exists")).await);
     for foreign in ["file:///c:/x", "file://host/x"] {
         c.next += 1;

@@ -109,6 +109,9 @@ fn follow(path: &Path) -> io::Result<Way> {
         };
         here.push(name);
         let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind == FileType::Symlink {
+            return Ok(Way::Unsure);
+        }
         if index + 1 == names.len() {
             let content = (kind != FileType::Directory).then_some((
                 stat.st_size,
