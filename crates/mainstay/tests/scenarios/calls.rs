@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use mainstay::{Delivery, Environment, Error, ErrorKind, Files, HttpRequest, Session};
+use mainstay::{ConnState, Delivery, Environment, Error, ErrorKind, Files, HttpRequest, Session};
 use mainstay_wire::PathUri;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -144,6 +144,22 @@ async fn a25_dropped_calls_free_their_slot_whether_they_wait_or_are_queued() {
         .await;
     last.await.unwrap().unwrap();
     all_slots_are_free(&environment.files(), &mut peer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn w21_a_clean_up_call_of_a_fail_fast_view_does_not_wait_for_a_whole_recovery() {
+    let (environment, _session, peer) = in_memory().await;
+    let session = environment.fail_fast().session().await.unwrap();
+    let mut states = environment.watch().await.unwrap();
+    drop(peer);
+    states
+        .wait_for(|state| *state == ConnState::Recovering)
+        .await
+        .unwrap();
+    let asked = tokio::time::Instant::now();
+    let error = session.terminate("p").await.unwrap_err();
+    assert_eq!(error.delivery(), Some(Delivery::NotSent), "{error}");
+    assert_eq!(asked.elapsed().as_secs(), 10);
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,6 +46,28 @@ async fn all(process: &mut Process) -> Vec<ProcessEvent> {
 }
 
 #[tokio::test]
+async fn w9_processes_are_caught_up_with_side_by_side() {
+    let (environment, _session, mut peer) = Peer::session(json!({})).await;
+    let mut processes = Vec::new();
+    for id in ["a", "b", "c"] {
+        processes.push(peer.start(&environment, id).await);
+    }
+    drop(peer);
+    let mut peer = Peer::resume(&environment).await;
+    // All three are asked about before the first is answered.
+    let mut asked = Vec::new();
+    for _ in &processes {
+        asked.push(peer.expect("process/read").await);
+    }
+    for question in asked.iter().rev() {
+        peer.answer(&question.id, answer(&[(1, "missed")], 2)).await;
+    }
+    for process in &mut processes {
+        assert_eq!(process.events().next().await, Some(output("missed")));
+    }
+}
+
+#[tokio::test]
 async fn a7_output_before_the_answer_does_not_delay_a_resume() {
     let (environment, session, mut peer) = Peer::session(json!({})).await;
     let mut process = peer.start(&environment, "p").await;
