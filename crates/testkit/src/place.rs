@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use crate::{
     program::{Mainstay, Server, finish},
-    reference::FAR,
+    reference::{FAR, FAR_HOME},
 };
 
 /// The environment every registry here knows.
@@ -79,7 +79,9 @@ impl RegistryPlace {
         Server::start(
             command
                 .env("MAINSTAY_TOKEN", &self.executor_token)
-                .env(FAR, "far"),
+                .env(FAR, "far")
+                .env("CODEX_HOME", FAR_HOME)
+                .env("HOME", FAR_HOME),
         )
         .await
     }
@@ -113,7 +115,9 @@ pub async fn listening_executor(binary: Mainstay, flags: &[&str]) -> Result<Serv
     let args = ["executor", "--listen", "ws://127.0.0.1:0"]
         .iter()
         .chain(flags);
-    Server::start(binary.command(args).env(FAR, "far")).await
+    let mut command = binary.command(args);
+    command.env("CODEX_HOME", FAR_HOME).env("HOME", FAR_HOME);
+    Server::start(command.env(FAR, "far")).await
 }
 
 /// A way to run commands.

@@ -19,6 +19,9 @@ use tokio::{
 /// Set to `far` in every executor's environment, so that a command can tell where it runs.
 pub const FAR: &str = "MAINSTAY_FAR";
 
+/// A home directory with one skill, for executors: a client that lists it has asked them.
+pub const FAR_HOME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/far-home");
+
 /// Where the reference's program is.
 #[derive(Clone, Debug)]
 pub struct Reference {
@@ -67,7 +70,15 @@ impl Reference {
     /// # Errors
     /// When it does not start.
     pub async fn executor(&self) -> Result<ReferenceExecutor> {
-        let home = TempDir::new()?;
+        self.executor_with(&[]).await
+    }
+
+    /// The same, with variables of the caller's in its environment.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn executor_with(&self, variables: &[(&str, &str)]) -> Result<ReferenceExecutor> {
+        let home = far_home()?;
         let mut command = self.command(&home);
         command.args([
             "exec-server",
@@ -76,7 +87,8 @@ impl Reference {
             "--listen",
             "ws://127.0.0.1:0",
         ]);
-        let mut child = command.env(FAR, "far").stdout(Stdio::piped()).spawn()?;
+        command.env(FAR, "far").envs(variables.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().context("no standard output")?;
         let mut lines = BufReader::new(stdout).lines();
         let url = lines
@@ -101,7 +113,7 @@ impl Reference {
         environment: &str,
         token: &str,
     ) -> Result<ReferenceExecutor> {
-        let home = TempDir::new()?;
+        let home = far_home()?;
         let mut command = self.command(&home);
         command.args([
             "exec-server",
@@ -221,6 +233,8 @@ impl Reference {
         let mut command = Command::new(&self.program);
         command
             .env("CODEX_HOME", home.path())
+            // Its agent's commands run in a login shell: not with the profile of whoever runs the test.
+            .env("HOME", home.path())
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .kill_on_drop(true);
@@ -232,6 +246,15 @@ impl Reference {
         }
         command
     }
+}
+
+/// A home of its own, because it writes there, with what is in [`FAR_HOME`].
+fn far_home() -> Result<TempDir> {
+    let home = TempDir::new()?;
+    let skill = "skills/far/SKILL.md";
+    std::fs::create_dir_all(home.path().join("skills/far"))?;
+    std::fs::copy(Path::new(FAR_HOME).join(skill), home.path().join(skill))?;
+    Ok(home)
 }
 
 /// The program itself, not the script that npm links: a killed script would leave its program running.

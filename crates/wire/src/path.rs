@@ -106,7 +106,7 @@ impl PathUri {
             uri.push('/');
             match segment {
                 // `/c:` is a directory here, but `file:///c:` and `file:///c%3A` are drives. The reference reads this
-                // form, though it writes one that it does not read.
+                // form, too, though it writes `file:///%00/bad/path/L2M6`.
                 [letter, b':'] if place == 0 && letter.is_ascii_alphabetic() => {
                     escape_byte(*letter, &mut uri);
                     uri.push(':');

@@ -17,7 +17,7 @@ use crate::matrix::Outcome;
 /// Where the reference's client is sent, as its environment variables say it.
 pub(crate) type Destination = Vec<(&'static str, String)>;
 
-fn pairs(destination: &Destination) -> Vec<(&str, &str)> {
+pub(crate) fn pairs(destination: &Destination) -> Vec<(&str, &str)> {
     destination
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
@@ -178,9 +178,7 @@ pub(crate) async fn continued(reference: Reference, destination: Destination) ->
                 json!({"cmd": "echo ask; read line; echo got-$line; exit 4", "tty": true, "yield_time_ms": 500}),
             ),
             1 => {
-                let session = outputs[0].split("session ID ").nth(1);
-                let session = session.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-                match session {
+                match session_of(&outputs[0]) {
                     Some(session) => {
                         Step::call("write_stdin", json!({"session_id": session, "chars": "hello\n", "yield_time_ms": 5000}))
                     }
@@ -203,6 +201,12 @@ pub(crate) async fn continued(reference: Reference, destination: Destination) ->
         "{outputs:?}"
     );
     Ok(Outcome::Pass)
+}
+
+/// The number of a running command, as the agent's tool tells it.
+pub(crate) fn session_of(output: &str) -> Option<u64> {
+    let rest = output.split("session ID ").nth(1)?;
+    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// A turn: the link is cut while a command runs, which then writes more.
@@ -322,7 +326,7 @@ pub(crate) async fn two_turns(
     Ok(Outcome::Pass)
 }
 
-async fn turn(client: &mut AppServer, thread: &Value) -> Result<()> {
+pub(crate) async fn turn(client: &mut AppServer, thread: &Value) -> Result<()> {
     let input = json!([{"type": "text", "text": "go"}]);
     client
         .call("turn/start", json!({"threadId": thread, "input": input}))

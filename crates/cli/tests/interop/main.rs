@@ -1,18 +1,27 @@
-//! The reference's own programs with ours, on either side. One test, because its result is one table.
+//! The reference's own programs with ours, on either side, and what they say that the specification does not. One test,
+//! because its result is one document.
 //!
-//! `just interop` writes the table into `docs/compatibility.md`; elsewhere the run fails when the document says otherwise.
+//! `just interop` writes it into `docs/compatibility.md`; elsewhere the run fails when the document says otherwise.
 
 mod agent;
 mod client;
+mod differences;
+mod discovery;
+mod document;
 mod matrix;
+mod mcp;
+mod observed;
 mod site;
+mod stopping;
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use mainstay_testkit::{program::Mainstay, reference::Reference};
 
+use differences::CASES;
 use matrix::{Cell, Matrix};
+use observed::Observed;
 use site::Site;
 
 const BIN: Mainstay = Mainstay(env!("CARGO_BIN_EXE_mainstay"));
@@ -33,9 +42,6 @@ macro_rules! row {
     };
 }
 
-/// The version whose table stands in the documentation.
-const DOCUMENTED: &str = "0.171.0";
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_matrix_holds() -> Result<()> {
     let Some(reference) = Reference::find() else {
@@ -50,7 +56,8 @@ async fn the_matrix_holds() -> Result<()> {
     let table = matrix.markdown(&version);
     println!("{table}");
     assert_eq!(matrix.failures(), Vec::<String>::new());
-    document(&table)
+    let observed = Observed::start(&reference).await?;
+    document::update(&table, &observed.markdown(CASES).await?)
 }
 
 async fn our_client(matrix: &mut Matrix, reference: &Reference) {
@@ -84,14 +91,13 @@ async fn our_client(matrix: &mut Matrix, reference: &Reference) {
         "a network policy request",
         |site, _executor, _reference| { client::policy(site.environment().await?).await }
     );
-    for cell in Cell::ALL {
-        let why = "our library has no call for it and the reference's agent makes none in a turn; the recorded calls are replayed against our executor";
-        matrix
-            .run("capability discovery", cell, async move {
-                Ok(matrix::Outcome::NotDrivable(why))
-            })
-            .await;
-    }
+    row!(
+        matrix,
+        reference,
+        both,
+        "discovery, configuration, missing paths",
+        |site, _executor, _reference| { discovery::ours(site.environment().await?).await }
+    );
     row!(
         matrix,
         reference,
@@ -245,6 +251,13 @@ async fn their_client(matrix: &mut Matrix, reference: &Reference) {
         matrix,
         reference,
         all,
+        "agent: commands are interrupted, terminated",
+        |site, _executor, theirs| { stopping::stopped(theirs, site.destination()).await }
+    );
+    row!(
+        matrix,
+        reference,
+        all,
         "agent: the link is cut during a command",
         |site, _executor, theirs| { agent::cut(theirs, site.destination(), &site.proxy).await }
     );
@@ -254,6 +267,37 @@ async fn their_client(matrix: &mut Matrix, reference: &Reference) {
         all,
         "agent: edits files",
         |site, _executor, theirs| { agent::patch(theirs, site.destination()).await }
+    );
+    for cell in [Cell::TheirsDirect, Cell::TheirsRelayed] {
+        let why = "our executor has no network proxy for its processes yet, and says so";
+        matrix
+            .run("a network policy request", cell, async move {
+                Ok(matrix::Outcome::NotDrivable(why))
+            })
+            .await;
+    }
+    row!(
+        matrix,
+        reference,
+        all,
+        "agent: HTTP to a tool server",
+        |site, _executor, theirs| { mcp::tool_server(theirs, site.destination()).await }
+    );
+    row!(
+        matrix,
+        reference,
+        all,
+        "agent: skills of a given directory",
+        |site, _executor, theirs| { discovery::theirs_given(theirs, site.destination()).await }
+    );
+    row!(
+        matrix,
+        reference,
+        all,
+        "agent: skills of the executor's own",
+        |site, executor, theirs| {
+            discovery::theirs_own(theirs, site.destination(), &executor).await
+        }
     );
     row!(
         matrix,
@@ -335,24 +379,4 @@ async fn their_client_at_the_registry(matrix: &mut Matrix, reference: &Reference
             .await
         }
     );
-}
-
-/// Writes the table into the document, or checks that it stands there.
-fn document(table: &str) -> Result<()> {
-    // Another version of the reference is an experiment: its table is what it was run for.
-    if std::env::var("MAINSTAY_REFERENCE_VERSION").is_ok_and(|version| version != DOCUMENTED) {
-        return Ok(());
-    }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
-    let document = std::fs::read_to_string(&path)?;
-    let wanted = matrix::replace_section(&document, "matrix", table)?;
-    if std::env::var_os("MAINSTAY_WRITE_DOCS").is_some() {
-        std::fs::write(path, wanted)?;
-    } else {
-        anyhow::ensure!(
-            wanted == document,
-            "docs/compatibility.md has another table; `just interop` writes it"
-        );
-    }
-    Ok(())
 }

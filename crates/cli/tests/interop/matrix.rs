@@ -171,22 +171,3 @@ impl Matrix {
         text
     }
 }
-
-/// Replaces what stands between the marks of `name` in a document.
-///
-/// # Errors
-/// When the marks are not there.
-pub(crate) fn replace_section(document: &str, name: &str, section: &str) -> Result<String> {
-    let (begin, end) = (
-        format!("<!-- {name}: begin -->"),
-        format!("<!-- {name}: end -->"),
-    );
-    let (Some(from), Some(to)) = (document.find(&begin), document.find(&end)) else {
-        anyhow::bail!("no section {name}");
-    };
-    Ok(format!(
-        "{}{begin}\n{section}{}",
-        &document[..from],
-        &document[to..]
-    ))
-}
