@@ -2,7 +2,7 @@
 //!
 //! A [worker](crate::worker) of the supervisor's, spawned when it installs a session: a loop over its control queue and
 //! the bounded queue of the links' events, so that output never waits in a mailbox, until nobody holds the session. It
-//! takes no further event while a consumer without credit is full.
+//! takes no further event while a consumer without credit is full, unless a resume is under way.
 //!
 //! | control | from | meaning |
 //! |---|---|---|
@@ -187,7 +187,7 @@ impl Work for ProcessTable {
                     // Nobody holds the session any more.
                     None => return,
                 },
-                heard = self.events.recv_many(&mut batch, BATCH), if open && self.desk.entries.have_room() => {
+                heard = self.events.recv_many(&mut batch, BATCH), if open && self.desk.may_hear() => {
                     // The session is over, and only readers of what came before are left.
                     open = heard > 0;
                     for event in batch.drain(..) {
@@ -304,6 +304,12 @@ impl Desk {
                 .supervisor
                 .send_message(supervisor::Msg::StartsDrained(recovery));
         }
+    }
+
+    /// Whether the next events may be taken from their queue. During a resume they always are: the answers it waits for
+    /// come behind them on the same link, and what it adds is bounded by the executor's logs.
+    fn may_hear(&self) -> bool {
+        self.entries.have_room() || self.candidate.is_some()
     }
 
     fn link_up(&mut self, link: LinkRef) {

@@ -98,6 +98,46 @@ async fn a7_output_before_the_answer_does_not_delay_a_resume() {
 }
 
 #[tokio::test]
+async fn a7_a_consumer_that_does_not_read_does_not_delay_a_resume() {
+    let config = Config {
+        process_buffer: 64 << 10,
+        ..Config::default()
+    };
+    let (environment, session, mut peer) = Peer::session_with(config, json!({})).await;
+    let mut slow = peer.start(&environment, "p").await;
+    let mut other = peer.start(&environment, "q").await;
+    let chunk = "x".repeat(4096);
+    // More than may wait for the consumer of `p`: what follows on the link is not taken from it any more.
+    for seq in 1..=20 {
+        peer.output("p", seq, &chunk).await;
+    }
+    drop(peer);
+    let mut peer = Peer::replacement(&environment).await;
+    let asked = peer.expect("initialize").await;
+    for seq in 21..=276 {
+        peer.output("p", seq, &chunk).await;
+    }
+    peer.welcome(&asked, "session-1", json!({})).await;
+    for _ in ["p", "q"] {
+        let read = peer.expect("process/read").await;
+        let next = match read.params["processId"].as_str() {
+            // What the old link brought may be lost with it, and what the new one did is on its way.
+            Some("p") => (read.params["afterSeq"].as_u64().unwrap(), 277),
+            _ => (0, 1),
+        };
+        let missed: Vec<(u64, &str)> = (next.0 + 1..next.1).map(|seq| (seq, &*chunk)).collect();
+        peer.answer(&read.id, answer(&missed, next.1)).await;
+    }
+    session.link_for_test().await.unwrap();
+    let mut events = slow.events();
+    for _ in 1..=276 {
+        assert_eq!(events.next().await.unwrap(), output(&chunk));
+    }
+    peer.output("q", 1, "heard").await;
+    assert_eq!(other.events().next().await.unwrap(), output("heard"));
+}
+
+#[tokio::test]
 async fn a17_the_gap_closing_event_passes_a_full_buffer_and_one_byte_more_does_not() {
     for too_many in [false, true] {
         let config = Config {
