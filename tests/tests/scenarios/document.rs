@@ -16,14 +16,18 @@ const SOURCES: [(&str, bool); 5] = [
 /// The highest number of each kind.
 const LAST: [(char, u32); 2] = [('S', 21), ('A', 39)];
 
-/// Scenarios without a test over a real link.
+/// Scenarios without a test over a real link, or without a part of it.
 const WITHOUT_A_LINK: [(char, u32, &str); 4] = [
     (
         'S',
         2,
         "pending: needs the environment manager and its discovery cache",
     ),
-    ('S', 14, "pending: needs the environment manager"),
+    (
+        'S',
+        14,
+        "the manager that hands the same environment out again is pending; the rest is tested",
+    ),
     ('A', 14, "a formula"),
     ('A', 15, "a table"),
 ];
@@ -103,9 +107,8 @@ fn table() -> String {
                 .find(|(k, n, _)| (*k, *n) == (kind, number))
                 .map(|(_, _, reason)| *reason);
             let linked = tests.iter().any(|(_, linked)| *linked);
-            assert_eq!(
-                linked,
-                reason.is_none(),
+            assert!(
+                linked || reason.is_some(),
                 "{kind}{number}: a test over a real link, or a reason why there is none"
             );
             let mut label = format!("{kind}{number}");

@@ -11,4 +11,5 @@ mod provisioned;
 mod refresh;
 mod renewal;
 mod stdio;
+mod suites;
 mod superseded;

@@ -1,34 +1,32 @@
-//! Environments whose executor somebody is still providing, and the suite that a client demands.
+//! Environments whose executor somebody is still providing (`session.md` 3.2, 3.4).
 
 use std::time::Duration;
 
-use mainstay::{
-    Command, Config, Environment, Error, ErrorKind, Exit, Provisioning, Session, Suite,
-};
+use mainstay::{Environment, ErrorKind, Provisioning, Readiness, RequestFailure};
 use mainstay_testkit::frozen_clock::FrozenClock;
 use mainstay_testkit::registry_front::{Call, error};
 use mainstay_tests::rig::Rig;
-use mainstay_wire::registry::ConnectAnswer;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
-fn get(environment: &Environment) -> JoinHandle<Result<Session, Error>> {
+use crate::callers::{frozen, get, ready};
+
+/// Longer than a retry's longest pause.
+const STEP: Duration = Duration::from_secs(8);
+
+async fn provisioned(rig: &Rig) -> Environment {
+    rig.builder().provisioned().spawn().await.unwrap()
+}
+
+/// Moves time, and lets what it has set off come to rest.
+async fn advance(clock: &FrozenClock, by: Duration) {
+    clock.advance(by).await;
+    clock.settle().await;
+}
+
+fn info(environment: &Environment) -> JoinHandle<Result<(), mainstay::Error>> {
     let environment = environment.clone();
-    tokio::spawn(async move { environment.session().await })
-}
-
-/// Lets everything run that can while no time passes, until so many lookups were made.
-async fn lookups(rig: &Rig, count: u64) {
-    while rig.front.calls(Call::Connect) < count {
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Moves time in steps so small that real sockets answer before a request's time is over.
-async fn pass(clock: &FrozenClock) {
-    clock.advance(Duration::from_millis(50)).await;
-    tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(1)))
-        .await
-        .unwrap();
+    tokio::spawn(async move { environment.info().await.map(|_| ()) })
 }
 
 #[test]
@@ -37,24 +35,139 @@ fn s13_a_provisioned_environment_waits_for_the_report_and_then_for_its_executor(
         let rig = Rig::start().await;
         let far = rig.executor().await;
         rig.front.set_offline(true);
-        let environment = rig.builder().provisioned().spawn().await.unwrap();
-        let waiting = get(&environment);
-        // Queued behind the request for the session.
-        environment.snapshot().await.unwrap();
-        assert_eq!(rig.front.calls(Call::Connect), 0);
+        let environment = provisioned(&rig).await;
+        let (readiness, info) = (ready(&environment), info(&environment));
+        clock.settle().await;
+        assert_eq!(rig.front.calls(Call::Connect), 0, "nobody has reported it");
+
         environment.provisioning(Provisioning::Ready);
-        lookups(&rig, 1).await;
-        while rig.front.calls(Call::Connect) <= 5 {
-            pass(&clock).await;
+        clock.settle().await;
+        assert_eq!(rig.front.calls(Call::Connect), 1);
+        for _ in 0..35 {
+            advance(&clock, Duration::from_secs(1)).await;
         }
-        assert!(!waiting.is_finished());
+        assert!(!readiness.is_finished() && !info.is_finished());
+        assert!(rig.front.calls(Call::Connect) > 5);
+        // A second report changes nothing.
+        let before = rig.front.calls(Call::Connect);
+        environment.provisioning(Provisioning::Ready);
+        clock.settle().await;
+        assert_eq!(rig.front.calls(Call::Connect), before);
+        assert!(!readiness.is_finished() && !info.is_finished());
+
         rig.front.set_offline(false);
-        while !waiting.is_finished() {
-            pass(&clock).await;
+        clock.advance(STEP).await;
+        readiness.await.unwrap().unwrap();
+        info.await.unwrap().unwrap();
+        let snapshot = environment.snapshot().await.unwrap();
+        assert_eq!(
+            snapshot.registration.as_deref(),
+            Some(far.registration.id())
+        );
+        assert_eq!(snapshot.readiness, Readiness::Ready);
+    });
+}
+
+#[test]
+fn s14_handles_of_a_provisioned_environment_survive_a_refresh() {
+    frozen(|| async {
+        let rig = Rig::start().await;
+        let _o = rig.executor().await;
+        let environment = provisioned(&rig).await;
+        environment.provisioning(Provisioning::Ready);
+        environment.info().await.unwrap();
+        let session = environment.session().await.unwrap();
+        let (clone, files) = (environment.clone(), environment.files());
+        files.metadata("/").await.unwrap();
+        let n = rig.executor().await;
+        environment.refresh().await.unwrap();
+        clone.info().await.unwrap();
+        files.metadata("/").await.unwrap();
+        let new = clone.session().await.unwrap();
+        assert!(!new.is_same(&session));
+        assert!(environment.session().await.unwrap().is_same(&new));
+        let registration = clone.snapshot().await.unwrap().registration;
+        assert_eq!(registration.as_deref(), Some(n.registration.id()));
+    });
+}
+
+#[test]
+fn a30_an_executor_may_be_offline_until_exactly_five_minutes() {
+    FrozenClock::run(|clock| async move {
+        let rig = Rig::start().await;
+        rig.front.set_offline(true);
+        let environment = provisioned(&rig).await;
+        environment.provisioning(Provisioning::Ready);
+        let started = Instant::now();
+        let waiting = get(&environment);
+        clock.settle().await;
+        while started.elapsed() < Duration::from_secs(299) {
+            advance(&clock, Duration::from_secs(1)).await;
+            assert!(!waiting.is_finished(), "{:?}", started.elapsed());
         }
-        waiting.await.unwrap().unwrap();
-        let registration = environment.snapshot().await.unwrap().registration;
-        assert_eq!(registration.as_deref(), Some(far.registration.id()));
+        clock.advance(Duration::from_millis(999)).await;
+        clock.settle().await;
+        assert!(!waiting.is_finished());
+        clock.advance(Duration::from_millis(1)).await;
+        let failed = waiting.await.unwrap().unwrap_err();
+        let kind = failed.kind().root();
+        assert!(
+            matches!(kind, ErrorKind::RegistryHttp { status: 409, .. }),
+            "{failed}"
+        );
+        assert_eq!(started.elapsed(), Duration::from_secs(300));
+    });
+}
+
+#[test]
+fn a30_other_trouble_keeps_the_ordinary_limits() {
+    FrozenClock::run(|clock| async move {
+        let rig = Rig::start().await;
+        rig.front.answer_next(Call::Connect, 9, &error(503, ""));
+        let environment = provisioned(&rig).await;
+        environment.provisioning(Provisioning::Ready);
+        let started = Instant::now();
+        let waiting = get(&environment);
+        clock.settle().await;
+        while !waiting.is_finished() {
+            advance(&clock, Duration::from_millis(100)).await;
+        }
+        let failed = waiting.await.unwrap().unwrap_err();
+        let kind = failed.kind().root();
+        assert!(
+            matches!(kind, ErrorKind::RegistryHttp { status: 503, .. }),
+            "{failed}"
+        );
+        assert!(started.elapsed() <= Duration::from_secs(14));
+        assert!(rig.front.calls(Call::Connect) <= 5);
+    });
+}
+
+#[test]
+fn a30_a_stalled_request_keeps_fourteen_seconds() {
+    FrozenClock::run(|clock| async move {
+        let rig = Rig::start().await;
+        let _held: Vec<_> = (0..3).map(|_| rig.front.hold_next(Call::Connect)).collect();
+        let environment = provisioned(&rig).await;
+        environment.provisioning(Provisioning::Ready);
+        let started = Instant::now();
+        let waiting = get(&environment);
+        clock.settle().await;
+        while !waiting.is_finished() {
+            advance(&clock, Duration::from_millis(20)).await;
+        }
+        let failed = waiting.await.unwrap().unwrap_err();
+        assert!(
+            matches!(
+                failed.kind().root(),
+                ErrorKind::RegistryRequest {
+                    failure: RequestFailure::Timeout,
+                    ..
+                }
+            ),
+            "{failed}"
+        );
+        assert_eq!(started.elapsed(), Duration::from_secs(14));
     });
 }
 
@@ -65,11 +178,12 @@ fn a30_a_late_refusal_ends_the_wait_for_an_executor() {
         let offline = error(409, "environment_offline");
         rig.front.answer_next(Call::Connect, 10, &offline);
         rig.front.answer_next(Call::Connect, 1, &error(403, ""));
-        let environment = rig.builder().provisioned().spawn().await.unwrap();
+        let environment = provisioned(&rig).await;
         environment.provisioning(Provisioning::Ready);
         let waiting = get(&environment);
+        clock.settle().await;
         while !waiting.is_finished() {
-            pass(&clock).await;
+            advance(&clock, STEP).await;
         }
         let refused = waiting.await.unwrap().unwrap_err();
         let kind = refused.kind().root();
@@ -81,56 +195,22 @@ fn a30_a_late_refusal_ends_the_wait_for_an_executor() {
     });
 }
 
-#[tokio::test]
-async fn a38_a_failed_provisioning_fails_its_callers_and_a_later_report_lets_them_in() {
-    let rig = Rig::start().await;
-    let _far = rig.executor().await;
-    let environment = rig.builder().provisioned().spawn().await.unwrap();
-    let waiting = get(&environment);
-    environment.provisioning(Provisioning::Failed("no machine".into()));
-    let error = waiting.await.unwrap().unwrap_err();
-    assert!(error.to_string().contains("no machine"), "{error}");
-    assert_eq!(rig.front.calls(Call::Connect), 0);
-    environment.provisioning(Provisioning::Ready);
-    environment.session().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_client_may_ask_for_plain_noise_and_gets_what_it_asked_for() {
-    let rig = Rig::start().await;
-    let _far = rig.executor().await;
-    let config = Config {
-        suite: Suite::Ik,
-        ..Config::default()
-    };
-    let environment = rig.builder().config(config).spawn().await.unwrap();
-    let process = environment.exec(Command::new("true")).await.unwrap();
-    let output = process.wait_with_output().await.unwrap();
-    assert!(matches!(output.exit, Exit::Exited(status) if status.code == 0));
-}
-
-#[tokio::test]
-async fn a_client_refuses_a_bundle_of_a_suite_that_it_did_not_ask_for() {
-    let rig = Rig::start().await;
-    let far = rig.executor().await;
-    let bundle = ConnectAnswer {
-        environment_id: "env-1".into(),
-        url: "ws://127.0.0.1:1/".into(),
-        security_profile: Suite::Ik.profile().into(),
-        executor_registration_id: far.registration.id().into(),
-        executor_public_key: far.identity.public(Suite::Ik).to_wire(),
-        harness_key_authorization: "authorization".into(),
-    };
-    let mut answer = error(200, "");
-    answer.body = serde_json::to_vec(&bundle).unwrap();
-    rig.front.answer_next(Call::Connect, 1, &answer);
-    let environment = rig.environment().await;
-    let refused = environment.session().await.unwrap_err();
-    assert!(
-        refused
-            .to_string()
-            .contains("returned suite noise_ik_v1 instead of noise_hybrid_ik_v1"),
-        "{refused}"
-    );
-    assert!(!refused.is_retryable());
+#[test]
+fn a38_a_provisioning_failure_does_not_poison_who_comes_after_ready() {
+    frozen(|| async {
+        let rig = Rig::start().await;
+        let _far = rig.executor().await;
+        let environment = provisioned(&rig).await;
+        let waiting = get(&environment);
+        environment.snapshot().await.unwrap();
+        environment.provisioning(Provisioning::Failed("no machine".into()));
+        let error = waiting.await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("no machine"), "{error}");
+        let again = environment.session().await.unwrap_err();
+        assert!(again.to_string().contains("no machine"), "{again}");
+        assert_eq!(rig.front.calls(Call::Connect), 0);
+        environment.provisioning(Provisioning::Ready);
+        environment.session().await.unwrap();
+        assert_eq!(rig.front.calls(Call::Connect), 1);
+    });
 }
