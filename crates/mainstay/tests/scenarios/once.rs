@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use mainstay::{Command, Delivery, Environment, Error, HttpRequest, Process, Signal};
+use mainstay::{Command, Delivery, Environment, Error, HttpRequest, Session, Signal};
 use serde_json::json;
 
 use crate::script::{Peer, exec};
@@ -35,46 +35,33 @@ fn calls() -> Vec<Called> {
     ]
 }
 
-/// The link is lost under `calling`, which has sent `method`. Returns the next link once its caller was told; nothing
-/// has been sent on it.
-async fn lose(
-    environment: &Environment,
-    mut peer: Peer,
-    method: &str,
-    calling: Calling,
-) -> (Error, Peer) {
-    let calling = tokio::spawn(calling);
-    peer.expect(method).await;
-    drop(peer);
-    let failed = calling.await.unwrap().unwrap_err();
-    let peer = Peer::resume(environment).await;
-    (failed, peer)
+/// Nothing but probes is sent on the link that has come back: by the second one, whoever waited for it has used it.
+async fn nothing_else(session: &Session, peer: &mut Peer) {
+    peer.settle(session).await;
+    peer.settle(session).await;
 }
 
 #[tokio::test]
 async fn a36_a_call_whose_link_is_lost_is_not_sent_again() {
     let (environment, session, mut peer) = Peer::session(json!({})).await;
     for (method, call) in calls() {
-        let failed;
-        (failed, peer) = lose(&environment, peer, method, call(environment.clone())).await;
+        let calling = tokio::spawn(call(environment.clone()));
+        peer.expect(method).await;
+        drop(peer);
+        peer = Peer::resume(&environment).await;
+        nothing_else(&session, &mut peer).await;
+        let failed = calling.await.unwrap().unwrap_err();
         assert_eq!(failed.delivery(), Some(Delivery::Unknown), "{method}");
         let text = failed.to_string();
         assert!(text.contains("transport disconnected"), "{method}: {text}");
-        // The probe is the first request on the new link.
-        peer.settle(&session).await;
     }
-}
-
-/// A process, and the link that was replaced once more since it began.
-async fn running(environment: &Environment, peer: &mut Peer) -> Process {
-    peer.start(environment, "p").await
 }
 
 #[tokio::test]
 async fn a36_a_terminate_and_a_signal_are_sent_once() {
     for method in ["process/terminate", "process/signal"] {
         let (environment, session, mut peer) = Peer::session(json!({})).await;
-        let process = running(&environment, &mut peer).await;
+        let process = peer.start(&environment, "p").await;
         let calling = tokio::spawn(async move {
             let called = match method {
                 "process/terminate" => process.terminate().await.map(|_| ()),
@@ -84,13 +71,13 @@ async fn a36_a_terminate_and_a_signal_are_sent_once() {
         });
         peer.expect(method).await;
         drop(peer);
-        let (failed, _process) = calling.await.unwrap();
-        let failed = failed.unwrap_err();
-        assert_eq!(failed.delivery(), Some(Delivery::Unknown), "{method}");
         let mut peer = Peer::resume(&environment).await;
         let read = peer.expect("process/read").await;
         peer.answer(&read.id, crate::replays::answer(&[], 1)).await;
-        peer.settle(&session).await;
+        nothing_else(&session, &mut peer).await;
+        let (failed, _process) = calling.await.unwrap();
+        let failed = failed.unwrap_err();
+        assert_eq!(failed.delivery(), Some(Delivery::Unknown), "{method}");
     }
 }
 
