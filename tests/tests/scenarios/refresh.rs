@@ -87,6 +87,7 @@ fn s07_a_refresh_whose_lookup_was_overtaken_by_a_renewal_keeps_the_session() {
         let o = rig.executor().await;
         let environment = rig.environment().await;
         let session = environment.session().await.unwrap();
+        let before = rig.front.calls(Call::Connect);
         let mut stale = rig.front.hold_next(Call::Connect);
         let refreshing = refresh(&environment);
         stale.arrived().await;
@@ -104,6 +105,11 @@ fn s07_a_refresh_whose_lookup_was_overtaken_by_a_renewal_keeps_the_session() {
         assert!(!session.is_retired());
         assert_eq!(registration(&environment).await.unwrap(), renewed.id());
         session.status().await.unwrap();
+        // The stale lookup, the recovery's, and the one that was made again.
+        assert_eq!(rig.front.calls(Call::Connect), before + 3);
+        // The session is R's now: a refresh finds it right.
+        environment.refresh().await.unwrap();
+        assert!(environment.session().await.unwrap().is_same(&session));
     });
 }
 
