@@ -108,9 +108,7 @@ impl Seat {
     /// Starts those nobody reads.
     async fn stall(&mut self) -> Result<()> {
         for _ in 0..self.to_stall {
-            let size = FLOOD.to_string();
-            let flood = Command::new("head").args(["-c", &size, "/dev/zero"]);
-            self.stalled.push(self.environment.exec(flood).await?);
+            self.stalled.push(self.environment.exec(flood()).await?);
         }
         Ok(())
     }
@@ -126,6 +124,11 @@ impl Seat {
         self.environment.shutdown().await;
         Ok(())
     }
+}
+
+/// A program to stall.
+fn flood() -> Command {
+    Command::new("head").args(["-c", &FLOOD.to_string(), "/dev/zero"])
 }
 
 /// Reads a stalled program to its end and keeps nothing of it.
@@ -238,4 +241,27 @@ async fn scenario() -> Result<()> {
 #[test]
 fn stalled_readers_hold_nobody_up_and_everything_is_given_back() -> Result<()> {
     alone(scenario())
+}
+
+/// More programs of one session than its connection has places for events.
+const TOGETHER: usize = 24;
+
+async fn all_of_one_session() -> Result<()> {
+    let executor = Executor::start(Config::default()).await?;
+    let url = executor.listen("127.0.0.1:0".parse()?).await?;
+    let environment = Environment::builder().url(&url).spawn().await?;
+    let starts = (0..TOGETHER).map(|_| environment.exec(flood()));
+    let stalled = try_join_all(starts).await?;
+    until_stalled(TOGETHER).await?;
+    let reads = try_join_all(stalled.into_iter().map(read_late));
+    tokio::time::timeout(HANG, reads).await.context("hangs")??;
+    environment.session().await?.end().await?;
+    environment.shutdown().await;
+    executor.shutdown(Duration::from_secs(1)).await;
+    Ok(())
+}
+
+#[test]
+fn readers_of_one_session_who_all_stalled_all_get_everything() -> Result<()> {
+    alone(all_of_one_session())
 }
