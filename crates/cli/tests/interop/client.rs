@@ -282,7 +282,8 @@ pub(crate) async fn replaced(
     environment: Environment,
     replace: impl Future<Output = Result<()>>,
 ) -> Result<Outcome> {
-    let before = environment.exec(shell("sleep 1000")).await?;
+    // It ends with its executor, which leaves behind what it started when it is killed.
+    let before = environment.exec(shell("read x").pipe_stdin()).await?;
     let session = environment.snapshot().await?;
     replace.await?;
     environment.refresh().await?;
