@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use mainstay::{ConnState, Environment, ErrorKind, Program};
+use mainstay::{ConfigQuery, ConnState, Environment, ErrorKind, Program};
 use mainstay_testkit::frozen_clock::FrozenClock;
 
 /// Answers the request before the read that times out (3) only when the next read (4) has come.
@@ -14,7 +14,8 @@ read initialize
 echo '{"id":1,"result":{"sessionId":"s","environmentInfo":'"$info"'}}'
 read initialized; read earlier; read times_out; read next
 echo '{"id":2,"result":{"path":"file:///earlier"}}'
-echo '{"id":4,"result":'"$info"'}'
+layers='{"layers":[],"cloudInsertionIndex":0}'
+echo '{"id":4,"result":{"codexHomeDir":"file:///home","config":'"$layers"',"requirements":'"$layers"'}}'
 read forever
 "#;
 
@@ -36,16 +37,18 @@ fn a13_a_read_that_times_out_behind_another_request_costs_only_itself() {
         let files = environment.files();
         let mut earlier = Box::pin(files.canonicalize("/earlier"));
         assert!((&mut earlier).now_or_never().is_none());
-        // The library reads no configuration; `environment/info` has the same limit and the same rule.
-        let mut read = Box::pin(session.ask_info());
+        let query = ConfigQuery::new("/")
+            .config(["model"])
+            .timeout(Duration::from_secs(5));
+        let mut read = Box::pin(session.read_config(query.clone()));
         assert!((&mut read).now_or_never().is_none());
-        clock.advance(Duration::from_secs(30)).await;
+        clock.advance(Duration::from_secs(5)).await;
         let failed = read.await.unwrap_err();
         assert!(
             matches!(
                 failed.kind(),
                 ErrorKind::RpcTimeout {
-                    method: "environment/info",
+                    method: "environmentConfig/read",
                     ..
                 }
             ),
@@ -53,8 +56,8 @@ fn a13_a_read_that_times_out_behind_another_request_costs_only_itself() {
         );
         assert!((&mut earlier).now_or_never().is_none());
         // The next read is served, and with it the earlier request.
-        let (next, earlier) = tokio::join!(session.ask_info(), earlier);
-        assert_eq!(next.unwrap().executor_version, "0.171.0");
+        let (next, earlier) = tokio::join!(session.read_config(query), earlier);
+        assert_eq!(next.unwrap().codex_home_dir.to_string(), "file:///home");
         assert_eq!(earlier.unwrap().to_string(), "file:///earlier");
         assert_eq!(environment.state(), ConnState::Connected);
         assert!(!watch.has_changed().unwrap());
