@@ -9,6 +9,11 @@ use sha2::{Digest, Sha256};
 
 use crate::config::Config;
 
+/// The release of the reference that this executor stands in for, and whose stand-in it is: clients ask an executor for
+/// what its version has (the reference's for `capabilities/discoverV2` from 0.164.0 on), and build metadata does not
+/// take part in that.
+const VERSION: &str = concat!("0.171.0+mainstay.", env!("CARGO_PKG_VERSION"));
+
 /// The answer to `environment/info`, for the life of the executor.
 pub(crate) fn info(config: &Config) -> EnvironmentInfo {
     let shell = std::env::var("SHELL")
@@ -20,7 +25,7 @@ pub(crate) fn info(config: &Config) -> EnvironmentInfo {
             name: shell.rsplit('/').next().unwrap_or_default().to_owned(),
             path: shell,
         },
-        executor_version: env!("CARGO_PKG_VERSION").to_owned(),
+        executor_version: VERSION.to_owned(),
         provider_id: Some(provider_id()),
         cwd: uri(std::env::current_dir().ok()),
         user_home_dir: uri(home()),
