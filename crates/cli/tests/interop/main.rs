@@ -295,7 +295,7 @@ async fn their_client(matrix: &mut Matrix, reference: &Reference) {
         reference,
         all,
         "agent: skills of the executor's own",
-        |site, executor, theirs| { discovery::theirs_own(theirs, site.destination()).await }
+        |site, _executor, theirs| { discovery::theirs_own(theirs, site.destination()).await }
     );
     row!(
         matrix,
