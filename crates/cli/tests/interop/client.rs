@@ -247,6 +247,12 @@ pub(crate) async fn cuts(environment: Environment, proxy: &FaultProxy) -> Result
     );
     let mut process = environment.exec(shell(&script)).await?;
     let mut events = process.events();
+    // Open for as long as the program runs: a `read` that comes while a writer is about to close would see an end.
+    let mut step = tokio::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&step)
+        .await?;
     let mut output = Vec::new();
     for part in 1..=4_u32 {
         let wanted = part * 20_000;
@@ -264,7 +270,8 @@ pub(crate) async fn cuts(environment: Environment, proxy: &FaultProxy) -> Result
                 .cut_and_wait(if part == 2 { Mode::Close } else { Mode::Abort })
                 .await;
         }
-        tokio::fs::write(&step, "\n").await?;
+        step.write_all(b"\n").await?;
+        step.flush().await?;
     }
     ensure!(exit_of(&mut events).await? == 0, "exit code");
     let expected: String = (0..80_000).map(|n| format!("{n}\n")).collect();
