@@ -1,5 +1,5 @@
-//! What must change nothing: reports with a tag that is not live (4, 23), fail-fast requests and snapshots (17). Tried in every state
-//! of the machine, once.
+//! What must change nothing: reports with a tag that is not live (4, 23), fail-fast requests and snapshots (17). Tried once in every
+//! state of the machine and of what decides who could still report: the children that live, the tags so far.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -12,7 +12,7 @@ use crate::actions::{TOLD, failure};
 use crate::world::{Broken, SESSION, World};
 
 thread_local! {
-    /// Machines that were tried by this thread.
+    /// States that were tried by this thread.
     static TRIED: RefCell<Hashes> = RefCell::default();
     /// What was wrong with those that failed: a step must have the same result whenever it is taken.
     static FAILED: RefCell<HashMap<u64, Broken>> = RefCell::default();
@@ -64,7 +64,7 @@ pub(crate) fn hash(value: &impl Hash) -> u64 {
 }
 
 pub(crate) fn check(world: &mut World) {
-    let here = hash(&world.machine);
+    let here = hash(&(&world.machine, &world.children, &world.tags));
     if TRIED.with_borrow_mut(|tried| tried.insert(here)) {
         let before = world.broken.take();
         check_requests(world);
